@@ -1,0 +1,1 @@
+"""The desktop window: a mirror of the engine's state, nothing more."""

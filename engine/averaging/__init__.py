@@ -1,0 +1,1 @@
+"""The averaging round: PURE rules, numpy kernels, and a runner."""

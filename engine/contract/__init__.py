@@ -1,0 +1,1 @@
+"""What the window, the command line and the engine say to each other; the only part that `app` may import."""

@@ -1,0 +1,113 @@
+"""Every command, declared once for the window, the command line and the tests.
+
+Each can be repeated safely: asking twice for what already holds succeeds and changes nothing.
+"""
+
+from typing import ClassVar, Final, Literal
+
+import msgspec
+
+MAX_PAUSE_SECONDS: Final = 7 * 24 * 3600
+
+
+class Command(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=False):
+    """Base of all commands; `method` is its name on the link."""
+
+    method: ClassVar[str] = ""
+
+
+class Join(Command, frozen=True, kw_only=True):
+    """Take part in a project of the connected hub's catalogue. Replaces the joined one, if any."""
+
+    method = "project.join"
+    project: str  # its id (manifest hash, hex) or its name
+
+
+class Leave(Command, frozen=True, kw_only=True):
+    """Stop taking part, after the round in progress or at once."""
+
+    method = "project.leave"
+    when: Literal["after_round", "now"] = "after_round"
+
+
+class Pause(Command, frozen=True, kw_only=True):
+    """Stop computing, for a time or until resumed."""
+
+    method = "training.pause"
+    seconds: float | None = None  # None: until resumed; bounded by MAX_PAUSE_SECONDS
+
+
+class Resume(Command, frozen=True, kw_only=True):
+    """Go on computing as far as the limits allow."""
+
+    method = "training.resume"
+
+
+class ChangeSettings(Command, frozen=True, kw_only=True):
+    """Change the named settings; the others stay. Takes effect at once."""
+
+    method = "settings.change"
+    changes: dict[str, str | int | float | bool | None]
+
+
+class RefreshHub(Command, frozen=True, kw_only=True):
+    """Try the hub now rather than at the next planned moment."""
+
+    method = "hub.refresh"
+
+
+class OpenLink(Command, frozen=True, kw_only=True):
+    """Act on a `potluck://` link: validates it and joins the project it names."""
+
+    method = "link.open"
+    link: str
+
+
+class DismissProblem(Command, frozen=True, kw_only=True):
+    """Take a problem card away."""
+
+    method = "problem.dismiss"
+    problem_id: str
+
+
+class RestartWorker(Command, frozen=True, kw_only=True):
+    """Start the training process again after it was given up."""
+
+    method = "worker.restart"
+
+
+class GetState(Command, frozen=True, kw_only=True):
+    """The state tree, as one reply (for the command line)."""
+
+    method = "state.get"
+
+
+class Ping(Command, frozen=True, kw_only=True):
+    """Answers at once."""
+
+    method = "ping"
+
+
+class StopEngine(Command, frozen=True, kw_only=True):
+    """Leave the round politely, save, and end the engine process."""
+
+    method = "engine.stop"
+
+
+COMMANDS: Final[dict[str, type[Command]]] = {
+    command.method: command
+    for command in (
+        Join,
+        Leave,
+        Pause,
+        Resume,
+        ChangeSettings,
+        RefreshHub,
+        OpenLink,
+        DismissProblem,
+        RestartWorker,
+        GetState,
+        Ping,
+        StopEngine,
+    )
+}

@@ -1,0 +1,86 @@
+"""Why the engine does what it does, as codes with parameters; every face turns them into the same words."""
+
+from enum import StrEnum
+from typing import TypeAlias
+
+import msgspec
+
+Scalar: TypeAlias = str | int | float | bool
+
+
+class RunState(StrEnum):
+    """What the engine is doing, in one word."""
+
+    IDLE = "idle"  # no project joined
+    CONNECTING = "connecting"  # joined, looking for the hub and other computers
+    CATCHING_UP = "catching_up"  # fetching the shared model from another computer
+    TRAINING = "training"
+    AVERAGING = "averaging"  # a round is in progress
+    WAITING = "waiting"  # ready, but something outside is missing
+    PAUSED = "paused"
+    LEAVING = "leaving"
+    PROBLEM = "problem"  # needs the user
+
+
+class ReasonCode(StrEnum):
+    """Causes of a state; each has one sentence in the window and on the command line."""
+
+    NO_PROJECT = "no_project"
+    USER_PAUSED = "user_paused"
+    USER_ACTIVE = "user_active"
+    ON_BATTERY = "on_battery"
+    TOO_HOT = "too_hot"
+    HUB_UNREACHABLE = "hub_unreachable"
+    LOOKING_FOR_PEERS = "looking_for_peers"
+    FETCHING_MODEL = "fetching_model"
+    STARTING_WORKER = "starting_worker"
+    WORKER_RESTARTING = "worker_restarting"
+    WORKER_KEEPS_FAILING = "worker_keeps_failing"
+    MODEL_MISMATCH = "model_mismatch"
+    DISK_FULL = "disk_full"
+    STORE_UNWRITABLE = "store_unwritable"
+    LEAVING_AFTER_ROUND = "leaving_after_round"
+
+
+class Reason(msgspec.Struct, frozen=True, kw_only=True):
+    """One cause. `params` fill the sentence's placeholders."""
+
+    code: ReasonCode
+    params: dict[str, Scalar] = {}
+
+
+class ProblemCode(StrEnum):
+    """Things that the user should know of, each shown as a card with one action."""
+
+    HUB_UNREACHABLE = "hub_unreachable"  # url, detail
+    HUB_NONSENSE = "hub_nonsense"  # url, detail
+    MANIFEST_REFUSED = "manifest_refused"  # detail
+    STORE_REPLACED = "store_replaced"  # path, backup_path
+    STORE_UNWRITABLE = "store_unwritable"  # path, detail
+    CHECKPOINT_DISK_FULL = "checkpoint_disk_full"  # path, detail
+    CHECKPOINT_UNREADABLE = "checkpoint_unreadable"  # path, detail
+    WORKER_FAILED = "worker_failed"  # detail, restarts
+    MODEL_MISMATCH = "model_mismatch"  # detail
+    DATA_UNAVAILABLE = "data_unavailable"  # detail
+    NO_KEYRING = "no_keyring"  # path
+    WEIGHTS_DIFFERED = "weights_differed"  # step
+    INTERNAL = "internal"  # report_id, detail
+
+
+class ProblemAction(StrEnum):
+    """The one button on a problem card."""
+
+    NONE = "none"
+    RETRY_HUB = "retry_hub"
+    RESTART_WORKER = "restart_worker"
+    DISMISS = "dismiss"
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """A problem card. The same code with the same params is one problem, however often it happens."""
+
+    problem_id: str
+    code: ProblemCode
+    action: ProblemAction
+    at: float  # seconds since the epoch, last time it happened
+    params: dict[str, Scalar] = {}

@@ -1,0 +1,1 @@
+"""Leaves that everything may use; standard library and platformdirs only."""

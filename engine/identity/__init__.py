@@ -1,0 +1,1 @@
+"""Ed25519 keys, where they live, and signatures."""

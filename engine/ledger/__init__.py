@@ -1,0 +1,1 @@
+"""Receipts and what they add up to."""

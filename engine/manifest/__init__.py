@@ -1,0 +1,1 @@
+"""What a project declares, parsed within bounds."""

@@ -1,0 +1,1 @@
+"""PURE membership and progress of a run's peers."""

@@ -1,0 +1,1 @@
+"""The torch worker process and the engine's side of it."""

@@ -1,0 +1,1 @@
+"""Links between peers behind one interface."""

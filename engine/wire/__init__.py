@@ -1,0 +1,1 @@
+"""PURE peer protocol: messages, frames, limits, connection state."""
