@@ -86,6 +86,7 @@ class Training(Part, frozen=True, kw_only=True):
     evaluate_every_steps: PositiveInt
     write_every_steps: PositiveInt
     checkpoint_every_steps: PositiveInt
+    minimum_peers: Annotated[int, msgspec.Meta(ge=1, le=64)]  # fewer members do not begin a round
     max_gradient_norm: Annotated[float, msgspec.Meta(gt=0.0, le=1e9)]  # per sample; more is refused by aggregators
 
 

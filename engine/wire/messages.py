@@ -4,7 +4,7 @@ Tensor bytes ride as `payload` fields, little-endian; their length is checked ag
 uses them. Every field from a peer is bounded here or in `codec.decode`.
 """
 
-from typing import Annotated, Final, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -157,12 +157,21 @@ class Discard(Message, frozen=True, kw_only=True, tag="discard"):
 
 
 class StateRequest(Message, frozen=True, kw_only=True, tag="state_request"):
-    """Ask for the description of the newest state."""
+    """Ask for what brings the sender from `from_step` to the newest state; None: it has no state yet."""
+
+    from_step: Count | None = None
 
 
 class StateOffer(Message, frozen=True, kw_only=True, tag="state_offer"):
-    """A frozen copy of the shared state that the sender serves for a while under `state_hash`."""
+    """A frozen blob that the sender serves for a while under `state_hash`.
 
+    "state": the whole shared state at `global_step`. "deltas": the committed mean gradients of steps `from_step` to
+    `global_step` - 1, float32, one after the other, shape [global_step - from_step, parameter_count]; applied by
+    the project's optimizer gives the same bits and costs a third of the state for each step.
+    """
+
+    kind: Literal["state", "deltas"]
+    from_step: Count
     global_step: Count
     state_hash: HashBytes  # SHA-256 of the whole blob
     weights_hash: HashBytes
