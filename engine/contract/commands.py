@@ -3,7 +3,7 @@
 Each can be repeated safely: asking twice for what already holds succeeds and changes nothing.
 """
 
-from typing import ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 import msgspec
 
@@ -82,6 +82,13 @@ class GetState(Command, frozen=True, kw_only=True):
     method = "state.get"
 
 
+class GetRounds(Command, frozen=True, kw_only=True):
+    """The joined project's latest rounds that ended here, newest first, as stored."""
+
+    method = "rounds.get"
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 100
+
+
 class Ping(Command, frozen=True, kw_only=True):
     """Answers at once."""
 
@@ -107,6 +114,7 @@ COMMANDS: Final[dict[str, type[Command]]] = {
         DismissProblem,
         RestartWorker,
         GetState,
+        GetRounds,
         Ping,
         StopEngine,
     )

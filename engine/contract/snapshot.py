@@ -88,6 +88,7 @@ class RoundInfo(Node, frozen=True, kw_only=True):
     my_tokens: int
     seconds: float
     at: float
+    weights_hash: str = ""  # of the weights after it, when committed
     detail: str = ""  # why it was discarded
 
 
@@ -133,9 +134,11 @@ class SessionState(Node, frozen=True, kw_only=True):
     held_out_loss: float | None = None
     sample: WrittenSample | None = None
     catch_up_fraction: float | None = None
+    in_round: bool = False
     worker_state: str = "stopped"  # stopped, starting, training, frozen, paused
     worker_pid: int | None = None
     worker_restarts: int = 0
+    worker_gave_up: str = ""  # what it failed of, when it is not started again by itself
     device: str = ""
     checkpoint_step: int | None = None
     checkpoint_at: float | None = None

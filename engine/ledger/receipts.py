@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from engine.wire.messages import Count, HashBytes, PeerIdText, RoundId, Signature, Small
+from engine.wire.messages import Count, HashBytes, PeerIdText, RoundId, Signature
 
 SIGNING_CONTEXT: Final = b"potluck receipt v1\n"
 """Prefix of the signed bytes, so that a receipt's signature can never stand for anything else."""
@@ -23,7 +23,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     contributor: PeerIdText
     tokens: Count
     samples: Count
-    member_count: Annotated[Small, msgspec.Meta(ge=1)]
+    member_count: Annotated[int, msgspec.Meta(ge=1, le=2**31)]
     members_hash: HashBytes  # SHA-256 over the roll's peer ids in roll order, each 52 ASCII bytes
     committed_at: Annotated[float, msgspec.Meta(ge=0.0)]  # the aggregator's clock, informative only
 

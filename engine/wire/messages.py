@@ -98,7 +98,7 @@ class Member(Message, frozen=True, kw_only=True):
 
 
 class Begin(Message, frozen=True, kw_only=True, tag="begin"):
-    """Leader to members: the roll, with partitions as consecutive runs of the flat vector in roll order."""
+    """Leader to members: the roll in ascending order of peer ids, with partitions as consecutive runs in that order."""
 
     round_id: RoundId
     global_step: Count
@@ -121,7 +121,10 @@ class AveragedPart(Message, frozen=True, kw_only=True, tag="averaged"):
 
 
 class Vote(Message, frozen=True, kw_only=True, tag="vote"):
-    """Member to leader: I hold every partition; `digests[j]` is the SHA-256 of partition j with its contributors."""
+    """Member to leader: I hold every partition; `digests[j]` is the SHA-256 of partition j with its contributors.
+
+    Partition j is that of the j-th member of the roll whose share is not 0.
+    """
 
     round_id: RoundId
     digests: Annotated[tuple[HashBytes, ...], msgspec.Meta(max_length=MAX_MEMBERS)]
@@ -147,10 +150,14 @@ class Commit(Message, frozen=True, kw_only=True, tag="commit"):
 
 
 class Discard(Message, frozen=True, kw_only=True, tag="discard"):
-    """Leader to members: the round is void; accumulated gradients stay for the next one."""
+    """Leader to members: the round is void; accumulated gradients stay for the next one.
+
+    Also to a candidate whose answer came too late to be on the roll. `blame` is who broke the round, if one peer did.
+    """
 
     round_id: RoundId
     reason: Text
+    blame: PeerIdText | None = None
 
 
 # State transfer to a joiner or to one that fell behind.

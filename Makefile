@@ -1,0 +1,47 @@
+# Every command sets up what it needs. On Windows run what stands behind a target: py -m venv .venv, then
+# .venv\Scripts\pip install -e .[dev] -c constraints.txt, then .venv\Scripts\potluck demo, .venv\Scripts\pytest, ...
+
+.DEFAULT_GOAL := help
+.PHONY: help venv system demo test check format bench-overhead clean
+
+BIN := .venv/bin
+STAMP := .venv/.installed
+PIP_ARGS ?=
+ARGS ?=
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+venv: $(STAMP) ## Make .venv with everything installed (any Python from 3.11; PYTHON=... picks one, PIP_ARGS=... adds to pip)
+
+$(STAMP): pyproject.toml constraints.txt packaging/make-venv.sh
+	@PYTHON="$(PYTHON)" sh packaging/make-venv.sh .venv
+	@$(BIN)/python -m pip install --quiet -e ".[dev]" -c constraints.txt $(PIP_ARGS)
+	@touch $@
+
+system:
+	@sh packaging/linux/install-system-packages.sh tests
+
+demo: venv system ## Train with three peers here and watch (MINUTES=3 ends by itself, HEADLESS=1 needs no display)
+	@$(BIN)/potluck demo $(if $(MINUTES),--minutes $(MINUTES)) $(if $(HEADLESS),--headless) $(ARGS)
+
+test: venv system ## Run all tests (ARGS="-k name -x" goes to pytest)
+	$(BIN)/python -m pytest $(ARGS)
+
+check: venv ## Formatting, lint, types, import rules, spelling, house rules
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/codespell
+	$(BIN)/python -m tests.helpers.house_checks
+
+format: venv ## Format the code and mend what lint can mend
+	$(BIN)/ruff check --fix --exit-zero .
+	$(BIN)/ruff format .
+
+bench-overhead: venv ## What the engine costs over plain PyTorch, as one JSON line
+	@$(BIN)/python -m tests.benchmarks.overhead $(ARGS)
+
+clean: ## Remove .venv and what tools left behind
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build *.egg-info

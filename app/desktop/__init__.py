@@ -1,0 +1,1 @@
+"""What depends on the desktop: colours, icons, the single instance, links."""

@@ -1,0 +1,1 @@
+"""Small parts that pages are made of."""

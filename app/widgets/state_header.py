@@ -1,0 +1,196 @@
+"""The top of every page: what is going on, why, what comes next, and the one control."""
+
+from enum import StrEnum
+from typing import Final
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QHBoxLayout, QMenu, QPushButton, QVBoxLayout, QWidget
+
+from app.context import Context
+from app.desktop.icons import mark_for
+from app.language import say
+from app.link import operations
+from app.link.client import LinkState
+from app.link.operation import Failure, Operation
+from app.widgets.buttons import MenuButton, push_button
+from app.widgets.icon_label import IconLabel
+from app.widgets.text import Text
+from app.words import Sentence, failure_sentence, link_sentence, state_sentence
+from engine.contract.reasons import ReasonCode, RunState
+from engine.contract.snapshot import EngineState
+
+PAUSE_TIMES: Final[tuple[float | None, ...]] = (1800.0, 3600.0, None)
+"""Seconds; None is until resumed."""
+
+
+class Control(StrEnum):
+    """Which control stands beside the sentence."""
+
+    NONE = "none"
+    PAUSE = "pause"
+    RESUME = "resume"
+    CHOOSE = "choose"
+    RETRY = "retry"
+
+
+def control_for(state: EngineState | None, *, connected: bool, can_retry: bool) -> Control:
+    """The one control that fits what is going on."""
+    if not connected or state is None:
+        return Control.RETRY if can_retry else Control.NONE
+    if state.status.state is RunState.IDLE:
+        return Control.CHOOSE
+    if any(reason.code is ReasonCode.USER_PAUSED for reason in state.status.reasons):
+        return Control.RESUME
+    if state.status.state in (RunState.LEAVING, RunState.PROBLEM):
+        return Control.NONE
+    return Control.PAUSE
+
+
+def pause_text(seconds: float | None) -> str:
+    """An entry of the Pause menu."""
+    texts = {
+        1800.0: say("pause", "30 minutes"),
+        3600.0: say("pause", "1 hour"),
+        None: say("pause", "Until I resume"),
+    }
+    return texts[seconds]
+
+
+class StateHeader(QWidget):
+    """Sentence and control.
+
+    Signals:
+        choose_wanted: the user wants to choose a project.
+    """
+
+    choose_wanted = Signal()
+
+    def __init__(self, context: Context, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._context = context
+        self._control = Control.NONE
+        self._choosing = False
+        self.mark = IconLabel(context.theme, mark_for(None), "muted", 44)
+        self.project = Text(role="label")
+        self.sentence = Text(role="state", wrap=True)
+        self.detail = Text(role="muted", wrap=True)
+        self.error = Text(role="error", wrap=True)
+        self.error.hide()
+        self.pause_button = MenuButton(context.theme, say("pause", "Pause"), self._pause_menu())
+        self.pause_button.setProperty("kind", "outlined")
+        self.resume_button = push_button(say("pause", "Resume"), action=True)
+        self.choose_button = push_button(say("header", "Choose a project"), action=True)
+        self.retry_button = push_button(say("header", "Try again"), action=True)
+        self._build()
+        self._connect()
+        self.refresh()
+
+    def _pause_menu(self) -> QMenu:
+        menu = QMenu()
+        for seconds in PAUSE_TIMES:
+            action = menu.addAction(pause_text(seconds))
+            action.triggered.connect(lambda _checked=False, s=seconds: self._run(operations.pause(self._link, s)))
+        return menu
+
+    def _build(self) -> None:
+        words = QVBoxLayout()
+        words.setSpacing(2)
+        for label in (self.project, self.sentence, self.detail, self.error):
+            words.addWidget(label)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(16)
+        row.addWidget(self.mark)
+        row.addLayout(words, 1)
+        for button in self._buttons().values():
+            button.hide()
+            row.addWidget(button)
+
+    def _buttons(self) -> dict[Control, QPushButton]:
+        return {
+            Control.PAUSE: self.pause_button,
+            Control.RESUME: self.resume_button,
+            Control.CHOOSE: self.choose_button,
+            Control.RETRY: self.retry_button,
+        }
+
+    def _connect(self) -> None:
+        context = self._context
+        context.link.status_changed.connect(self.refresh)
+        context.launcher.gave_up.connect(self.refresh)
+        context.launcher.started.connect(self.refresh)
+        context.mirror.status_changed.connect(self.refresh)
+        context.mirror.session_changed.connect(self.refresh)
+        self.resume_button.clicked.connect(lambda: self._run(operations.resume(self._link)))
+        self.choose_button.clicked.connect(self.choose_wanted)
+        self.retry_button.clicked.connect(self._retry)
+
+    @property
+    def control(self) -> Control:
+        """The control that is shown."""
+        return self._control
+
+    @property
+    def _link(self) -> operations.CommandPort:
+        return self._context.link
+
+    def refresh(self, *_: object) -> None:
+        """Show what holds now."""
+        context, state = self._context, self._context.mirror.state
+        connected = context.link.connected
+        gave_up = context.launcher.has_given_up
+        if connected and state is not None:
+            words, run = state_sentence(state), state.status.state
+        else:
+            words, run = link_sentence(context.link.status, gave_up=gave_up), None
+        self._show_words(words, state.session.title if state is not None and state.session is not None else "")
+        self.mark.show_icon(mark_for(run), _mark_role(run))
+        stuck = gave_up or context.link.status.state is LinkState.INCOMPATIBLE
+        control = control_for(state, connected=connected, can_retry=stuck)
+        if control is Control.CHOOSE and self._choosing:
+            control = Control.NONE
+        self._show_control(control)
+
+    def show_page(self, name: str) -> None:
+        """Which page is below: on Projects nobody needs to be sent there."""
+        self._choosing = name == "projects"
+        self.refresh()
+
+    def _show_control(self, control: Control) -> None:
+        if control is self._control:
+            return
+        self._control = control
+        buttons = self._buttons()
+        had_focus = any(button.hasFocus() for button in buttons.values())
+        for kind, button in buttons.items():
+            button.setVisible(kind is control)
+        if had_focus and control in buttons:
+            buttons[control].setFocus()
+
+    def _show_words(self, words: Sentence, project: str) -> None:
+        self.project.show_text(project)
+        self.sentence.show_text(words.head)
+        self.detail.show_text(words.detail)
+        self.setAccessibleName(str(words))
+
+    def _retry(self) -> None:
+        self._context.launcher.reset()
+        self._context.link.retry_now()
+        self.refresh()
+
+    def _run(self, operation: Operation) -> None:
+        self.error.show_text("")
+        operation.failed.connect(self._failed)
+
+    def _failed(self, failure: Failure) -> None:
+        self.error.show_text(failure_sentence(failure))
+
+
+def _mark_role(state: RunState | None) -> str:
+    if state in (RunState.TRAINING, RunState.AVERAGING):
+        return "learning"
+    if state is RunState.PROBLEM:
+        return "problem"
+    if state in (RunState.WAITING, RunState.CONNECTING, RunState.CATCHING_UP):
+        return "waiting"
+    return "muted"

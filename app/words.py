@@ -1,0 +1,117 @@
+"""The contract's codes in the user's language: the engine's templates, passed through Qt's translator."""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from app.format import clock, count
+from app.language import say
+from app.link.client import LinkDetail, LinkState, LinkStatus
+from app.link.operation import Failure, FailureKind
+from engine.contract import words
+from engine.contract.errors import ControlError
+from engine.contract.reasons import Problem, ReasonCode, RunState
+from engine.contract.snapshot import EngineState
+
+WORDS_CONTEXT: Final = "words"
+"""Translation context of the engine's templates; see resources/translations/README.md."""
+
+_FIRST_SENTENCE: Final = re.compile(r"(.+?[.。])(?:\s+(.*))?$", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """What is so, and below it why and what comes next."""
+
+    head: str
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.head} {self.detail}".strip()
+
+
+def translate(template: str) -> str:
+    """One of the engine's templates in the user's language."""
+    return say(WORDS_CONTEXT, template)
+
+
+def split(sentences: str) -> Sentence:
+    """The first sentence apart from the others."""
+    match = _FIRST_SENTENCE.match(sentences)
+    return Sentence(match.group(1), match.group(2) or "") if match else Sentence(sentences)
+
+
+def state_sentence(state: EngineState) -> Sentence:
+    """What the engine is doing, why, and what comes next."""
+    return split(words.status_sentence(state.status, state.session, translate, clock))
+
+
+def state_label(state: RunState) -> str:
+    """The state in a word or two."""
+    return words.state_label(state, translate)
+
+
+def tray_line(state: EngineState) -> str:
+    """State and its first cause on one line, or the pace."""
+    label = state_label(state.status.state)
+    if state.status.reasons and state.status.reasons[0].code is not ReasonCode.NO_PROJECT:
+        return f"{label} – {words.cause_sentence(state.status.reasons[0], translate)}"  # noqa: RUF001
+    if state.session is not None and state.session.my_tokens_per_second:
+        pace = count(round(state.session.my_tokens_per_second))
+        return say("status", "{state} – about {pace} tokens/s").format(state=label, pace=pace)  # noqa: RUF001
+    return label
+
+
+def link_sentence(status: LinkStatus, *, gave_up: bool) -> Sentence:
+    """What to say while the engine cannot be spoken to."""
+    if status.detail is LinkDetail.ENGINE_OLDER:
+        return Sentence(
+            say("status", "The engine is older than this window."),
+            say("status", "Stop it with Potluck's old version, then try again."),
+        )
+    if status.detail is LinkDetail.ENGINE_NEWER:
+        return Sentence(
+            say("status", "The engine is newer than this window."),
+            say("status", "Close this window and open Potluck again."),
+        )
+    if status.detail is LinkDetail.TURNED_AWAY:
+        return Sentence(say("status", "The engine did not let this window in."), say("status", "Potluck keeps trying."))
+    if gave_up:
+        return Sentence(
+            say("status", "The engine does not start."),
+            say("status", "Training is off. Potluck's log says why. Try again when you like."),
+        )
+    if status.detail is LinkDetail.LOST:
+        return Sentence(
+            say("status", "The engine does not answer."),
+            say("status", "What you see is the last it said. Potluck keeps trying."),
+        )
+    if status.state is LinkState.ABSENT:
+        return Sentence(say("status", "Starting the engine."), say("status", "This takes a few seconds."))
+    return Sentence(say("status", "Connecting to the engine."), say("status", "This takes a moment."))
+
+
+def problem_sentences(problem: Problem) -> tuple[str, str]:
+    """A problem's title, and its text with what to do."""
+    return words.problem_sentences(problem, translate)
+
+
+def action_label(problem: Problem) -> str:
+    """The word on a problem's button; empty when there is none."""
+    return words.action_label(problem.action, translate)
+
+
+def failure_sentence(failure: Failure) -> str:
+    """Why a request did not succeed, ending with one action."""
+    if failure.error is not None:
+        return words.error_sentence(failure.error.code, failure.error.params, translate)
+    if failure.kind is FailureKind.TIMED_OUT:
+        return say("status", "The engine took too long to answer. Try again.")
+    if failure.kind is FailureKind.REFUSED:
+        return say("status", "That is too long. Shorten it and try again.")
+    return say("status", "The engine is not connected. Try again when it is back.")
+
+
+def refusal_sentence(error: ControlError) -> str:
+    """Why a value cannot be a setting, found before it was sent."""
+    return words.error_sentence(error.code, error.params, translate)

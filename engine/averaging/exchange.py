@@ -1,0 +1,227 @@
+"""One peer's books of a round whose roll is known: parts that came in, partitions that it holds, votes it counted."""
+
+import itertools
+from collections.abc import Sequence, Set
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from engine.averaging.config import FLOAT32_BYTES
+from engine.averaging.effects import Inspect, Reduce, ReduceRow, RoundResult, RoundSetup
+from engine.averaging.partition import partition_slices
+from engine.transport.base import PeerId
+from engine.wire.messages import AveragedPart, Commit, Member, Part
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """An averaged partition that passed inspection."""
+
+    contributors: tuple[int, ...]
+    payload: bytes
+    digest: bytes
+
+
+class Exchange:
+    """Members are named by their index in the roll, partitions by their order among those with a share."""
+
+    def __init__(self, me: PeerId, members: tuple[Member, ...]) -> None:
+        self.members = members
+        self.index_of = {member.peer_id: index for index, member in enumerate(members)}
+        self.me = self.index_of[me]
+        self.slices = partition_slices(members)
+        self.aggregators = tuple(index for index, member in enumerate(members) if member.share)
+        self.my_partition = self.aggregators.index(self.me) if members[self.me].share else None
+        self.held: dict[int, Held] = {}
+        self.reduce_started = False
+        self._parts: dict[int, bytes] = {}
+        self._refused: set[int] = set()
+        self._inspecting: dict[int, AveragedPart] = {}
+
+    def others(self) -> tuple[PeerId, ...]:
+        """Everybody on the roll but me."""
+        return tuple(member.peer_id for member in self.members if member.peer_id != self.members[self.me].peer_id)
+
+    def aggregator_of(self, partition: int) -> PeerId:
+        """Who averages a partition."""
+        return self.members[self.aggregators[partition]].peer_id
+
+    # As an aggregator.
+
+    def put_part(self, index: int, payload: bytes) -> None:
+        """Keep a member's part of my partition."""
+        self._parts[index] = payload
+
+    def has_part(self, index: int) -> bool:
+        """Whether a member's part came, good or bad."""
+        return index in self._parts or index in self._refused
+
+    def refuse_part(self, index: int) -> None:
+        """Do not wait for this member's part any more."""
+        self._refused.add(index)
+
+    def part_fault(self, index: int, part: Part) -> str:
+        """What is wrong with the frame of a part sent to me, or ""."""
+        if self.my_partition is None:
+            return "sent a part to a peer that aggregates nothing"
+        if not self.members[index].samples:
+            return "sent a part without having samples"
+        expected = self.members[self.me].share * FLOAT32_BYTES
+        if len(part.payload) != expected:
+            return f"sent a part of {len(part.payload)} bytes, expected {expected}"
+        return ""
+
+    def ready_to_reduce(self, lost: Set[PeerId]) -> bool:
+        """Whether every part of my partition is in, or will not come."""
+        if self.my_partition is None or self.reduce_started:
+            return False
+        return all(
+            not member.samples or self.has_part(index) or member.peer_id in lost
+            for index, member in enumerate(self.members)
+        )
+
+    def start_reduce(self, max_gradient_norm: float) -> Reduce | None:
+        """The job over the parts at hand, in roll order; None when there are none. Frees the parts."""
+        self.reduce_started = True
+        parts, self._parts = self._parts, {}
+        if not parts:
+            return None
+        rows = tuple(ReduceRow(index, self.members[index].samples, parts[index]) for index in sorted(parts))
+        return Reduce(rows, self.members[self.me].share, max_gradient_norm)
+
+    # As a receiver.
+
+    def average_fault(self, index: int, message: AveragedPart) -> str:
+        """What is wrong with the frame of an averaged partition, or ""."""
+        contributors = message.contributors
+        if not self.members[index].share:
+            return "sent an average without having a share"
+        expected = self.members[index].share * FLOAT32_BYTES
+        if len(message.payload) != expected:
+            return f"sent an average of {len(message.payload)} bytes, expected {expected}"
+        if not _ascending(contributors, len(self.members)) or not contributors:
+            return "sent an average with a garbled list of contributors"
+        if not all(self.members[contributor].samples for contributor in contributors):
+            return "names a contributor that has no samples"
+        return ""
+
+    def start_inspect(self, index: int, message: AveragedPart, max_gradient_norm: float) -> Inspect | None:
+        """The job that checks an averaged partition; None when it is held or being checked already."""
+        partition = self.aggregators.index(index)
+        if partition in self.held or partition in self._inspecting:
+            return None
+        self._inspecting[partition] = message
+        share = self.members[index].share
+        return Inspect(partition, message.contributors, message.payload, share, max_gradient_norm)
+
+    def end_inspect(self, partition: int) -> AveragedPart | None:
+        """The message that was being checked, once."""
+        return self._inspecting.pop(partition, None)
+
+    def undelivered(self) -> list[int]:
+        """Partitions that have not come."""
+        return [j for j in range(len(self.aggregators)) if j not in self.held and j not in self._inspecting]
+
+    def missing(self) -> list[int]:
+        """Partitions that are not held (not come, or not yet checked)."""
+        return [j for j in range(len(self.aggregators)) if j not in self.held]
+
+    # The outcome.
+
+    def digests(self) -> tuple[bytes, ...]:
+        """Of every partition; only when none is missing."""
+        return tuple(self.held[j].digest for j in range(len(self.aggregators)))
+
+    def accepted(self) -> tuple[int, ...]:
+        """Members whose gradient is in every partition; only when none is missing."""
+        common = set(range(len(self.members)))
+        for held in self.held.values():
+            common &= set(held.contributors)
+        return tuple(sorted(common))
+
+    def commit_fault(self, commit: Commit, global_step: int) -> str:
+        """What is wrong with the frame of a commit, or ""."""
+        if commit.global_step != global_step:
+            return f"commits step {commit.global_step}, the round is for {global_step}"
+        if len(commit.digests) != len(self.aggregators):
+            return f"commits {len(commit.digests)} partitions of {len(self.aggregators)}"
+        if not _ascending(commit.accepted, len(self.members)):
+            return "commits with a garbled list of accepted members"
+        return ""
+
+    def contradicts(self, commit: Commit) -> bool:
+        """Whether something that I hold differs from what is committed."""
+        if any(held.digest != commit.digests[j] for j, held in self.held.items()):
+            return True
+        return not self.missing() and commit.accepted != self.accepted()
+
+    def result(self, setup: RoundSetup) -> RoundResult:
+        """What was agreed; only when none is missing."""
+        order = range(len(self.aggregators))
+        accepted = self.accepted()
+        tokens = sum(self.members[index].tokens for index in accepted)
+        loss_sum = sum(self.members[index].loss_sum for index in accepted)
+        return RoundResult(
+            round_id=setup.round_id,
+            leader=setup.leader,
+            global_step=setup.global_step,
+            mean=tuple(self.held[j].payload for j in order),
+            digests=self.digests(),
+            roll=self.members,
+            contributors=tuple(self.held[j].contributors for j in order),
+            accepted=accepted,
+            samples=sum(self.members[index].samples for index in accepted),
+            tokens=tokens,
+            train_loss=loss_sum / tokens if tokens else None,
+        )
+
+
+def _ascending(indexes: Sequence[int], length: int) -> bool:
+    inside = all(0 <= index < length for index in indexes)
+    return inside and all(first < second for first, second in itertools.pairwise(indexes))
+
+
+class Verdict(Enum):
+    """What the votes say so far."""
+
+    WAIT = auto()
+    COMMIT = auto()
+    HOPELESS = auto()
+
+
+class Ballot:
+    """The leader's count. A member votes or abstains once; what it said first stands."""
+
+    def __init__(self, members: tuple[Member, ...]) -> None:
+        self._peers = tuple(member.peer_id for member in members)
+        self._votes: dict[PeerId, tuple[bytes, ...]] = {}
+        self._abstained: set[PeerId] = set()
+
+    def vote(self, peer: PeerId, digests: tuple[bytes, ...]) -> bool:
+        """False when the peer had spoken already."""
+        if peer in self._votes or peer in self._abstained:
+            return False
+        self._votes[peer] = digests
+        return True
+
+    def abstain(self, peer: PeerId) -> bool:
+        """False when the peer had spoken already."""
+        if peer in self._votes or peer in self._abstained:
+            return False
+        self._abstained.add(peer)
+        return True
+
+    def pending(self, lost: Set[PeerId]) -> list[PeerId]:
+        """Live members that have not spoken."""
+        return [
+            peer for peer in self._peers if peer not in self._votes and peer not in self._abstained and peer not in lost
+        ]
+
+    def verdict(self, mine: tuple[bytes, ...] | None, lost: Set[PeerId], overdue: bool) -> Verdict:
+        """Commit needs more than half of the roll behind the leader's own digests, and nobody left to wait for."""
+        agreeing = sum(1 for digests in self._votes.values() if mine is None or digests == mine)
+        pending = [] if overdue else self.pending(lost)
+        if (agreeing + len(pending)) * 2 <= len(self._peers):
+            return Verdict.HOPELESS
+        if mine is None or pending:
+            return Verdict.WAIT
+        return Verdict.COMMIT

@@ -1,0 +1,93 @@
+"""Partitions of the flat vector among a roll's members, and the checks on a roll that somebody else wrote."""
+
+import itertools
+import math
+from collections.abc import Sequence
+
+from engine.averaging.config import MAX_MEMBER_SAMPLES, RoundConfig
+from engine.averaging.effects import Contribution, RoundSetup
+from engine.averaging.planner import MAX_PARTITION_ELEMENTS, shares
+from engine.transport.base import PeerId
+from engine.wire.messages import MAX_MEMBERS, Accept, Begin, Member
+
+
+def make_roll(
+    answers: Sequence[tuple[PeerId, Contribution]], vector_length: int, max_members: int = MAX_MEMBERS
+) -> tuple[Member, ...]:
+    """The roll in ascending order of peer id, with each member's share of the vector.
+
+    Raises:
+        ValueError: nobody, too many, or a vector that these members cannot carry.
+    """
+    if len(answers) > max_members:
+        raise ValueError(f"a roll of {len(answers)} exceeds {max_members}")
+    ordered = sorted(answers, key=lambda answer: answer[0])
+    plan = shares(vector_length, [contribution.upload_bytes_per_second for _, contribution in ordered])
+    return tuple(
+        Member(
+            peer_id=peer,
+            samples=contribution.samples,
+            tokens=contribution.tokens,
+            loss_sum=contribution.loss_sum,
+            share=share,
+        )
+        for (peer, contribution), share in zip(ordered, plan, strict=True)
+    )
+
+
+def partition_slices(members: Sequence[Member]) -> tuple[tuple[int, int], ...]:
+    """[start, stop) of each partition: consecutive runs, one for each member with a share, in roll order."""
+    slices: list[tuple[int, int]] = []
+    start = 0
+    for member in members:
+        if member.share:
+            slices.append((start, start + member.share))
+            start += member.share
+    return tuple(slices)
+
+
+def claim_fault(row: Contribution | Accept | Member, config: RoundConfig) -> str:
+    """What is impossible in a claimed contribution, or ""."""
+    if not 0 <= row.samples <= MAX_MEMBER_SAMPLES:
+        return f"{row.samples} samples are not within 0 to {MAX_MEMBER_SAMPLES}"
+    if not 0 <= row.tokens <= row.samples * config.max_tokens_per_sample:
+        return f"{row.tokens} tokens cannot come from {row.samples} samples"
+    if not (math.isfinite(row.loss_sum) and row.loss_sum >= 0.0):
+        return "the loss is not a number"
+    return ""
+
+
+def begin_fault(
+    begin: Begin, setup: RoundSetup, config: RoundConfig, me: PeerId, mine: Contribution, max_members: int = MAX_MEMBERS
+) -> str:
+    """What is wrong with a leader's roll from where `me` stands, or ""."""
+    members = begin.members
+    ids = [member.peer_id for member in members]
+    if begin.global_step != setup.global_step:
+        return f"the roll is for step {begin.global_step}, the proposal was for {setup.global_step}"
+    if not config.minimum_peers <= len(members) <= max_members:
+        return f"a roll of {len(members)} is not within {config.minimum_peers} to {max_members}"
+    if any(first >= second for first, second in itertools.pairwise(ids)):
+        return "the roll is not in ascending order of peer ids"
+    if setup.leader not in ids:
+        return "the leader is not on its own roll"
+    if me not in ids:
+        return "the roll does not name this peer"
+    own = members[ids.index(me)]
+    if (own.samples, own.tokens, own.loss_sum) != (mine.samples, mine.tokens, mine.loss_sum):
+        return "the roll alters this peer's contribution"
+    return _sums_fault(members, config)
+
+
+def _sums_fault(members: Sequence[Member], config: RoundConfig) -> str:
+    for member in members:
+        if fault := claim_fault(member, config):
+            return f"{member.peer_id}: {fault}"
+        if member.share > MAX_PARTITION_ELEMENTS:
+            return f"a share of {member.share} exceeds {MAX_PARTITION_ELEMENTS}"
+    if not any(member.samples for member in members):
+        return "nobody on the roll contributes"
+    total = sum(member.share for member in members)
+    if total != config.vector_length:
+        return f"the shares sum to {total}, the vector has {config.vector_length}"
+    return ""

@@ -1,0 +1,1 @@
+"""Where samples come from, and which of them a peer takes."""

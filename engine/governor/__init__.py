@@ -1,0 +1,1 @@
+"""Decides how much this computer may do for others, and why."""

@@ -1,0 +1,46 @@
+"""What an operator decides."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+from engine.hub.limits import HubLimits
+from engine.identity.keys import PEER_ID_CHARS
+from engine.signaling.messages import MAX_ROOM_PEERS, IceServer, Joined, SignalingError, decode_from_hub, encode_room
+
+DEFAULT_DATABASE_NAME: Final = "hub.db"
+
+PublishPolicy: TypeAlias = Literal["open"] | tuple[str, ...]
+"""Who may publish: anyone, or the publishers with these ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class HubConfig:
+    """Everything that a hub needs to start."""
+
+    database_url: str  # as SQLAlchemy spells it: "sqlite:////var/lib/potluck/hub.db"
+    host: str = "127.0.0.1"
+    port: int = 0  # 0: a free one
+    name: str = "Potluck hub"
+    public_url: str = ""  # how others reach it; empty: as each request reached it
+    ice_servers: tuple[IceServer, ...] = ()
+    publishers: PublishPolicy = "open"
+    behind_proxy: bool = False  # a reverse proxy appends the caller's address to X-Forwarded-For
+    limits: HubLimits = field(default_factory=HubLimits)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port <= 65535:
+            raise ValueError("a port is a number from 0 to 65535")
+        if not 1 <= self.limits.max_room_peers <= MAX_ROOM_PEERS:
+            raise ValueError(f"a room holds 1 to {MAX_ROOM_PEERS} peers")
+        # What every peer is told on entry must fit a frame and be within the bounds that peers check.
+        full_room = ("a" * PEER_ID_CHARS,) * (self.limits.max_room_peers - 1)
+        try:
+            decode_from_hub(encode_room(Joined(peers=full_room, ice_servers=self.ice_servers)))
+        except SignalingError as error:
+            raise ValueError(f"the ICE servers cannot be told to peers: {error}") from error
+
+
+def sqlite_url(path: Path) -> str:
+    """The database URL of a SQLite file."""
+    return f"sqlite:///{path.absolute().as_posix()}"

@@ -1,0 +1,1 @@
+"""Numbered revisions of the hub's tables, run by `engine.hub.upgrade`."""

@@ -1,0 +1,1 @@
+"""Composition root: the one place where the parts of the engine meet."""

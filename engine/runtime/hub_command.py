@@ -1,0 +1,95 @@
+"""`potluck hub`: a hub on this computer, with the projects that its operator publishes."""
+
+import argparse
+import asyncio
+import logging
+import sys
+from pathlib import Path
+
+import aiohttp
+import msgspec
+
+from engine.core.errors import UserError
+from engine.core.log import configure
+from engine.core.paths import Paths
+from engine.hub.client import HubClient
+from engine.hub.config import DEFAULT_DATABASE_NAME, HubConfig, sqlite_url
+from engine.hub.errors import HubError
+from engine.hub.server import running_hub
+from engine.identity.keys import Identity
+from engine.identity.vault import load_or_create
+from engine.manifest.errors import ManifestError
+from engine.manifest.parse import parse
+from engine.manifest.schema import MAX_MANIFEST_BYTES, Manifest
+from engine.manifest.verify import seal
+from engine.runtime.bundled import bundled_manifests
+from engine.runtime.lifetime import stop_event
+
+log = logging.getLogger(__name__)
+
+
+class HubStarted(msgspec.Struct, frozen=True, kw_only=True):
+    """The one line on standard output, JSON, for whoever started the hub."""
+
+    url: str
+    projects: dict[str, str]  # name: project id
+
+
+def run_hub(paths: Paths, options: argparse.Namespace) -> int:
+    """Serve until asked to end.
+
+    Raises:
+        UserError: the folder, database, port or a manifest cannot be used.
+    """
+    try:
+        paths.ensure()
+    except OSError as error:
+        raise UserError(f"Potluck cannot use its folder {paths.data_dir}: {error.strerror}.") from error
+    manifests = [_read_manifest(Path(name)) for name in options.publish]
+    if options.bundled:
+        manifests += bundled_manifests()
+    with configure(paths, console=True, name="hub"):
+        asyncio.run(_serve(paths, options, manifests))
+    return 0
+
+
+async def _serve(paths: Paths, options: argparse.Namespace, manifests: list[Manifest]) -> None:
+    stop = stop_event(with_parent=options.end_with_parent)
+    loaded = load_or_create(paths.key_file, use_keyring=False)
+    config = HubConfig(
+        database_url=options.database or sqlite_url(paths.data_dir / DEFAULT_DATABASE_NAME),
+        host=options.host,
+        port=options.port,
+        publishers="open" if options.open else (loaded.identity.peer_id,),
+    )
+    async with running_hub(config) as hub:
+        projects = await _publish(hub.url, loaded.identity, manifests)
+        line = msgspec.json.encode(HubStarted(url=hub.url, projects=projects)).decode()
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
+        await stop.wait()
+
+
+async def _publish(url: str, identity: Identity, manifests: list[Manifest]) -> dict[str, str]:
+    projects = {}
+    async with aiohttp.ClientSession() as session:
+        client = HubClient(url, identity, session)
+        for manifest in manifests:
+            try:
+                published = await client.publish(seal(manifest, identity))
+            except HubError as error:
+                raise UserError(f"The project {manifest.name} could not be published: {error.detail}.") from error
+            projects[manifest.name] = published.project_id
+            log.info("published %s as %s", manifest.name, published.project_id[:16])
+    return projects
+
+
+def _read_manifest(path: Path) -> Manifest:
+    try:
+        if path.stat().st_size > MAX_MANIFEST_BYTES:
+            raise UserError(f"{path} is too long for a manifest.", f"At most {MAX_MANIFEST_BYTES} bytes.")
+        return parse(path.read_bytes())
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}.", "Check the file's name.") from error
+    except ManifestError as error:
+        raise UserError(f"{path} is not a manifest that can be used: {error}.") from error

@@ -1,0 +1,112 @@
+"""Commands that ask the running engine: one request, one answer in words."""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import msgspec
+
+from engine.contract import commands as c
+from engine.contract.errors import ControlError
+from engine.contract.snapshot import EngineState
+from engine.contract.words import error_sentence
+from engine.control.client import ControlClient, EngineGone, connect
+from engine.core.errors import UserError
+from engine.core.paths import Paths
+from engine.runtime.status_text import projects_text, status_text
+
+
+def run_request(paths: Paths, options: argparse.Namespace) -> int:
+    """Carry out `options.command`.
+
+    Raises:
+        UserError: no engine answers, or it refused.
+    """
+    return asyncio.run(_request(paths, options))
+
+
+async def _request(paths: Paths, options: argparse.Namespace) -> int:
+    try:
+        async with await connect(paths) as client:
+            text = await _ASK[options.command](client, options)
+    except ControlError as error:
+        raise UserError(error_sentence(error.code, error.params)) from error
+    except (EngineGone, TimeoutError) as error:
+        raise UserError("The engine ended before it answered.", "Look with `potluck status`.") from error
+    sys.stdout.write(text + "\n")
+    return 0
+
+
+async def _state(client: ControlClient) -> EngineState:
+    return msgspec.convert(await client.request(c.GetState()), EngineState)
+
+
+async def _join(client: ControlClient, options: argparse.Namespace) -> str:
+    wanted: str = options.project
+    link = wanted.startswith("potluck:")
+    await client.request(c.OpenLink(link=wanted) if link else c.Join(project=wanted))
+    return status_text(await _state(client))
+
+
+async def _leave(client: ControlClient, options: argparse.Namespace) -> str:
+    await client.request(c.Leave(when="now" if options.now else "after_round"))
+    return status_text(await _state(client))
+
+
+async def _pause(client: ControlClient, options: argparse.Namespace) -> str:
+    await client.request(c.Pause(seconds=options.duration))
+    return status_text(await _state(client))
+
+
+async def _resume(client: ControlClient, options: argparse.Namespace) -> str:
+    await client.request(c.Resume())
+    return status_text(await _state(client))
+
+
+async def _status(client: ControlClient, options: argparse.Namespace) -> str:
+    state = await _state(client)
+    if options.json:
+        return msgspec.json.format(msgspec.json.encode(state), indent=2).decode()
+    return status_text(state)
+
+
+async def _projects(client: ControlClient, options: argparse.Namespace) -> str:
+    await client.request(c.RefreshHub())
+    return projects_text(await _state(client))
+
+
+async def _stop(client: ControlClient, options: argparse.Namespace) -> str:
+    await client.request(c.StopEngine())
+    return "Stopping. The round in progress is finished first."
+
+
+async def _set(client: ControlClient, options: argparse.Namespace) -> str:
+    await client.request(c.ChangeSettings(changes={options.name: _value(options.value)}))
+    return f"{options.name} is now {options.value}."
+
+
+def _value(text: str) -> str | int | float | bool | None:
+    """A number, true, false or none as such; anything else is text."""
+    words: dict[str, bool | None] = {"true": True, "yes": True, "false": False, "no": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+_ASK: Final[dict[str, Callable[[ControlClient, argparse.Namespace], Awaitable[str]]]] = {
+    "join": _join,
+    "leave": _leave,
+    "pause": _pause,
+    "resume": _resume,
+    "status": _status,
+    "projects": _projects,
+    "stop": _stop,
+    "set": _set,
+}

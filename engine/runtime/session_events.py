@@ -1,0 +1,71 @@
+"""What reaches a session's one queue, and what a session tells its owner."""
+
+from dataclasses import dataclass
+from typing import Literal, Protocol, TypeAlias
+
+from engine.contract.reasons import ProblemAction, ProblemCode, Scalar
+from engine.contract.snapshot import CurvePoint, RoundInfo, SessionState
+from engine.ledger.receipts import SignedReceipt
+from engine.runtime.trainer import TrainerEvent
+from engine.transport.base import NetworkEvent
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much this computer may do now."""
+
+    duty: float  # share of wall time, 0 stops computing
+    threads: int
+    upload_bytes_per_second: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveRequest:
+    """Stop taking part."""
+
+    when: Literal["after_round", "now"]
+
+
+@dataclass(frozen=True, slots=True)
+class WatcherChange:
+    """Whether a window shows what the model writes."""
+
+    wants_samples: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NameChange:
+    """The volunteer's name on progress records."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerRestart:
+    """The user asks for another try."""
+
+
+SessionCommand: TypeAlias = Limits | LeaveRequest | WatcherChange | NameChange | WorkerRestart
+SessionEvent: TypeAlias = NetworkEvent | TrainerEvent | SessionCommand
+
+
+class SessionListener(Protocol):
+    """The supervisor's side. Called from the session's task; must return at once."""
+
+    def on_session_changed(self, state: SessionState) -> None:
+        """The whole of it, after any change."""
+
+    def on_round(self, info: RoundInfo, train_loss: float | None) -> None:
+        """A round ended here."""
+
+    def on_curve_point(self, point: CurvePoint) -> None:
+        """A committed round, or a later measurement for the last one."""
+
+    def on_receipts(self, receipts: list[SignedReceipt]) -> None:
+        """Signed here, for the hub."""
+
+    def on_tokens_trained(self, tokens: int) -> None:
+        """Processed here since the last call."""
+
+    def on_problem(self, code: ProblemCode, action: ProblemAction, params: dict[str, Scalar]) -> None:
+        """The user should know."""

@@ -1,0 +1,54 @@
+"""Builds a session with the real network, the real worker and the files of its project."""
+
+import aiohttp
+
+from engine.checkpoints.store import CheckpointStore
+from engine.core.clock import Clock
+from engine.identity.keys import Identity
+from engine.manifest.parse import parameter_count
+from engine.manifest.verify import VerifiedManifest
+from engine.runtime.config import EngineConfig
+from engine.runtime.model import ModelState
+from engine.runtime.project_folder import CHECKPOINTS_NAME, SCRATCH_NAME, keep_manifest
+from engine.runtime.session import Session, SessionParts
+from engine.runtime.session_events import SessionListener
+from engine.runtime.worker_trainer import WorkerTrainer
+from engine.signaling.client import HubRoom
+from engine.signaling.messages import IceServer
+from engine.store.rows import JoinedProject
+from engine.transport.config import WebRtcConfig
+from engine.transport.webrtc import WebRtcNetwork
+
+
+def make_session(
+    config: EngineConfig,
+    identity: Identity,
+    joined: JoinedProject,
+    project: VerifiedManifest,
+    http: aiohttp.ClientSession,
+    clock: Clock,
+    listener: SessionListener,
+) -> Session:
+    """A session that has not begun.
+
+    Raises:
+        CheckpointError, OSError: the project's folder cannot be used.
+    """
+    folder = config.paths.project_dir(project.project_id)
+    keep_manifest(folder, joined.signed)
+    room = HubRoom(joined.hub_url, project.project_id, identity, http)
+    network = WebRtcNetwork(
+        identity,
+        project.manifest_hash,
+        room,
+        WebRtcConfig(
+            ice_servers=tuple(IceServer(urls=(url,)) for url in config.ice_server_urls),
+            loopback_only=config.loopback_only,
+        ),
+    )
+    checkpoints = CheckpointStore(folder / CHECKPOINTS_NAME, project.manifest_hash, parameter_count(project.manifest))
+    trainer = WorkerTrainer(
+        project, joined.signed.payload, identity.peer_id, folder / SCRATCH_NAME, clock, device=config.device
+    )
+    model = ModelState(project, checkpoints)
+    return Session(SessionParts(identity, project, room, network, trainer, model, clock, listener))

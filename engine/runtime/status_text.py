@@ -1,0 +1,62 @@
+"""The state tree as lines for a terminal, in the window's words. PURE."""
+
+from engine.contract.snapshot import EngineState, ProjectCard, SessionState
+from engine.contract.words import problem_sentences, status_sentence
+
+
+def status_text(state: EngineState) -> str:
+    """A few lines: the sentence of state, the project, today, and what is wrong."""
+    lines = [status_sentence(state.status, state.session)]
+    if state.session is not None:
+        lines += _session_lines(state.session)
+    today = state.today
+    lines.append(f"Today      {today.tokens_trained:,} tokens trained, {today.tokens_accepted:,} in shared rounds")
+    where = state.hub.url or "none"
+    lines.append(f"Hub        {where} ({'connected' if state.hub.connected else state.hub.detail or 'connecting'})")
+    for problem in state.problems:
+        title, text = problem_sentences(problem)
+        lines.append(f"Problem    {title}. {text}")
+    return "\n".join(lines)
+
+
+def _session_lines(session: SessionState) -> list[str]:
+    speed = number(session.my_tokens_per_second, "tokens/s")
+    lines = [
+        f"Project    {session.title}",
+        f"Progress   step {session.global_step}, {session.rounds_committed} rounds shared here, "
+        f"{session.rounds_discarded} discarded",
+        f"Loss       {number(session.train_loss, 'nats', 3)} in training, "
+        f"{number(session.held_out_loss, 'nats', 3)} on held-out text",
+        f"This computer   {speed}, {session.my_samples} of {session.target_batch_samples} samples in this round",
+    ]
+    for peer in session.peers:
+        who = peer.name or peer.peer_id[:8]
+        lines.append(f"Other      {who}, {peer.path}, step {'?' if peer.global_step is None else peer.global_step}")
+    return lines
+
+
+def projects_text(state: EngineState) -> str:
+    """The catalogue, a project a paragraph."""
+    if not state.projects:
+        return f"The hub at {state.hub.url} lists no projects."
+    return "\n\n".join(_project(card) for card in state.projects)
+
+
+def _project(card: ProjectCard) -> str:
+    joined = " (joined)" if card.joined else ""
+    lines = [
+        f"{card.title}{joined}",
+        f"  {card.summary}",
+        f"  by {card.publisher}, {card.parameter_count:,} parameters, licence {card.licence}",
+        f"  {card.peers_now if card.peers_now is not None else '?'} computers now, "
+        f"{card.tokens_verified if card.tokens_verified is not None else '?'} verified tokens",
+        f"  potluck join {card.name}",
+    ]
+    if card.unusable_because:
+        lines.append(f"  Not on this computer: {card.unusable_because}")
+    return "\n".join(lines)
+
+
+def number(value: float | None, unit: str, digits: int = 0) -> str:
+    """A number with its unit, or "not yet"."""
+    return "not yet" if value is None else f"{value:,.{digits}f} {unit}"

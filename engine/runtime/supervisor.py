@@ -1,0 +1,602 @@
+"""The engine: identity, store, control link, hub, limits and the session of the joined project, owned by one object.
+
+Everything runs in one event loop; what blocks runs in threads. Each part reports here through a listener's methods,
+which only note what changed and publish it; commands from faces arrive in `handle`.
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+from typing import Any, Final
+
+import aiohttp
+import msgspec
+import psutil
+
+from engine.contract import commands as c
+from engine.contract.errors import ControlError, ErrorCode
+from engine.contract.links import parse_link
+from engine.contract.reasons import ProblemAction, ProblemCode, RunState, Scalar
+from engine.contract.settings import changed
+from engine.contract.snapshot import (
+    CurvePoint,
+    EngineInfo,
+    EngineState,
+    HubStatus,
+    Leaderboard,
+    Machine,
+    RoundInfo,
+    SessionState,
+    Settings,
+    Status,
+)
+from engine.contract.version import PRODUCT_VERSION
+from engine.control.dispatch import Face
+from engine.control.publisher import StatePublisher
+from engine.core.clock import Clock
+from engine.core.errors import UserError
+from engine.core.tasks import TaskOwner
+from engine.governor.policy import Decision, GovernorMemory, RunLevel, UserPause, decide
+from engine.hardware.probe import Prober
+from engine.hub.client import Catalogue, CatalogueEntry, checked_hub_url
+from engine.hub.errors import HubError, HubNonsense
+from engine.identity.vault import IdentityStore, LoadedIdentity
+from engine.ledger.receipts import SignedReceipt
+from engine.manifest.errors import ManifestError
+from engine.manifest.verify import VerifiedManifest, open_signed
+from engine.runtime.catalogue import cards
+from engine.runtime.config import DEFAULT_HUB_URL, EngineConfig
+from engine.runtime.days import DayBook, local_date
+from engine.runtime.hub_sync import HubSync, HubSyncParts
+from engine.runtime.problems import ProblemBoard
+from engine.runtime.session import Session
+from engine.runtime.session_events import LeaveRequest, Limits, NameChange, WatcherChange, WorkerRestart
+from engine.runtime.session_parts import make_session
+from engine.runtime.status import Circumstances, status_of
+from engine.store.errors import StoreError
+from engine.store.rows import DayCounters, JoinedProject, RoundRow
+from engine.store.service import Store
+
+log = logging.getLogger(__name__)
+
+GOVERNOR_SECONDS: Final = 2.0
+SAVE_SECONDS: Final = 5.0
+PERIOD_SECONDS: Final = 60.0
+SESSION_RESTART_SECONDS: Final = 10.0
+MAX_CURVE_POINTS: Final = 600
+_FIRST_DECISION: Final = Decision(RunLevel.STOPPED, 0.0, 0)
+
+
+class Supervisor:
+    """One engine from `run`'s start to its end."""
+
+    def __init__(self, config: EngineConfig, store: Store, loaded: LoadedIdentity, clock: Clock) -> None:
+        self._config = config
+        self._store = store
+        self._identity = loaded.identity
+        self._clock = clock
+        self._tasks = TaskOwner("engine", close_seconds=20.0)
+        self._stop = asyncio.Event()
+        self._settings = Settings()
+        self._pause: UserPause | None = None
+        self._memory = GovernorMemory()
+        self._decision = _FIRST_DECISION
+        self._decide_now = asyncio.Event()
+        self._prober = Prober(config.paths.data_dir)
+        self._problems = ProblemBoard()
+        self._days = DayBook(local_date(clock.now()), DayCounters())
+        self._catalogue: dict[str, CatalogueEntry] = {}
+        self._joined: JoinedProject | None = None
+        self._project: VerifiedManifest | None = None
+        self._session: Session | None = None
+        self._session_task: asyncio.Task[None] | None = None
+        self._session_lock = asyncio.Lock()
+        self._leaving = False
+        self._sync: HubSync | None = None
+        self._sync_task: asyncio.Task[None] | None = None
+        self._http: aiohttp.ClientSession | None = None
+        self._wants_samples = False
+        self._process = psutil.Process()
+        self.publisher = StatePublisher(_initial_state(config, loaded, clock.now()))
+        if loaded.store is IdentityStore.FILE and loaded.notice:
+            self._add_problem(ProblemCode.NO_KEYRING, ProblemAction.DISMISS, {"path": str(config.paths.key_file)})
+
+    # Life.
+
+    async def run(self) -> None:
+        """Until `stop`. Leaves the round politely and saves before it returns."""
+        async with aiohttp.ClientSession() as self._http, self._tasks:
+            await self._load()
+            self._tasks.spawn("governor", self._govern())
+            self._tasks.spawn("saver", self._save_regularly())
+            self._start_sync()
+            if self._joined is not None:
+                self._start_session(self._joined)
+            if self._config.join:
+                self._tasks.spawn("join", self._join_when_possible(self._config.join))
+            await self._stop.wait()
+            log.info("stopping")
+            await self._end_session("after_round")
+            await self._save(ending=True)
+        self._prober.close()
+
+    def stop(self) -> None:
+        """End in order. Safe to repeat."""
+        self._stop.set()
+
+    async def _load(self) -> None:
+        settings = await self._store.load_settings()
+        changes: dict[str, str | int | float | bool | None] = {}
+        if self._config.hub_url:
+            changes["hub_url"] = checked_hub_url(self._config.hub_url)
+        elif not settings.hub_url:
+            changes["hub_url"] = DEFAULT_HUB_URL
+        if self._config.name is not None:
+            changes["display_name"] = self._config.name
+        if self._config.ignore_user_activity:
+            changes["pause_while_in_use"] = False
+        try:
+            self._settings = changed(settings, changes)
+        except ControlError as error:
+            raise UserError(f"The option cannot be used: {error.params.get('detail', '')}.") from error
+        if self._settings != settings:
+            await self._keep(self._store.save_settings(self._settings))
+        date = local_date(self._clock.now())
+        self._days = DayBook(date, await self._store.load_day(date))
+        self._joined = await self._store.active_project()
+        self.publisher.update(settings=self._settings, hub=HubStatus(url=self._settings.hub_url, connected=False))
+        self._publish_today()
+
+    async def _save_regularly(self) -> None:
+        noted_at = 0.0
+        while True:
+            await asyncio.sleep(SAVE_SECONDS)
+            await self._save()
+            if self._clock.monotonic() - noted_at >= PERIOD_SECONDS:
+                noted_at = self._clock.monotonic()
+                await self._note_period()
+
+    async def _save(self, *, ending: bool = False) -> None:
+        more = self._days.take()
+        if more != DayCounters():
+            await self._keep(self._store.add_to_day(self._days.date, more))
+        today = local_date(self._clock.now())
+        if today != self._days.date:
+            self._days.turn_to(today)
+            self._publish_today()
+        if self._store.held_writes:
+            await self._keep(self._store.retry())
+        elif self._problems.mend(ProblemCode.STORE_UNWRITABLE):
+            self._publish_problems()
+        if ending:
+            await self._keep(self._store.end_period(self._clock.now()))
+
+    async def _note_period(self) -> None:
+        await self._keep(self._store.note_period(self._decision.level.value, self._decision.reasons, self._clock.now()))
+
+    async def _keep(self, write: "asyncio.Future[None] | Any") -> None:
+        """A write that may fail: the store holds what it could not write, and the user is told."""
+        try:
+            await write
+        except StoreError as error:
+            self._add_problem(
+                ProblemCode.STORE_UNWRITABLE, ProblemAction.NONE, {"path": str(error.path), "detail": error.detail}
+            )
+
+    def _keep_soon(self, name: str, write: Any) -> None:
+        if self._stop.is_set() and not len(self._tasks):
+            write.close()
+            return
+        self._tasks.spawn(name, self._keep(write))
+
+    # Limits.
+
+    async def _govern(self) -> None:
+        """Read the machine, decide, act: every GOVERNOR_SECONDS, and at once when a command changed something."""
+        while True:
+            machine = await asyncio.to_thread(self._prober.read, self._clock.now())
+            self.publisher.update(machine=machine, engine=self._engine_info())
+            self._decide(machine)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(GOVERNOR_SECONDS):
+                    await self._decide_now.wait()
+            if self._decide_now.is_set():
+                self._decide_now.clear()
+                self._decide(self.publisher.state.machine)
+
+    def _decide(self, machine: Machine) -> None:
+        now = self._clock.now()
+        if self._pause is not None and self._pause.until is not None and self._pause.until <= now:
+            self._pause = None
+        before = self._decision
+        self._decision, self._memory = decide(machine, self._settings, self._pause, now, self._memory)
+        if self._session is not None:
+            self._session.post(self._limits())
+        self._publish_status()
+        if (before.level, before.reasons) != (self._decision.level, self._decision.reasons):
+            self._keep_soon("note period", self._note_period())
+
+    def _limits(self) -> Limits:
+        return Limits(
+            duty=self._decision.duty,
+            threads=max(1, self._decision.threads),
+            upload_bytes_per_second=self._settings.upload_limit_bytes_per_second,
+        )
+
+    def _engine_info(self) -> EngineInfo:
+        session = self._session
+        return msgspec.structs.replace(
+            self.publisher.state.engine,
+            memory_bytes=int(self._process.memory_info().rss),
+            worker_memory_bytes=session.worker_memory_bytes() if session is not None else None,
+        )
+
+    # Commands.
+
+    async def handle(self, command: c.Command, face: Face) -> Any:
+        """Carry out a command from a face; its result, plain.
+
+        Raises:
+            ControlError: refused.
+        """
+        match command:
+            case c.Join(project=project):
+                return await self._join(project)
+            case c.OpenLink(link=link):
+                return await self._open_link(link)
+            case c.Leave(when=when):
+                await self._end_session(when, forget=True)
+            case c.Pause(seconds=seconds):
+                self._pause = UserPause(None if seconds is None else self._clock.now() + seconds)
+                self._decide(self.publisher.state.machine)
+            case c.Resume():
+                self._pause = None
+                self._decide(self.publisher.state.machine)
+            case c.ChangeSettings(changes=changes):
+                await self._change_settings(changes)
+            case c.RefreshHub():
+                await self._refresh_hub()
+            case c.DismissProblem(problem_id=problem_id):
+                self._problems.remove(problem_id)
+                self._publish_problems()
+            case c.RestartWorker():
+                self._restart_worker()
+            case c.GetRounds(limit=limit):
+                return await self._rounds(limit)
+            case c.StopEngine():
+                self.stop()
+            case _:
+                raise ControlError(ErrorCode.UNKNOWN_METHOD, method=command.method)
+        return None
+
+    def on_faces(self, faces: tuple[Face, ...]) -> None:
+        """Who is connected: nobody who shows them, and the model writes no samples."""
+        self._wants_samples = any(face.wants_samples for face in faces)
+        if self._session is not None:
+            self._session.post(WatcherChange(self._wants_samples))
+
+    async def _join(self, wanted: str) -> dict[str, str]:
+        entry = self._find(wanted)
+        if entry is None:
+            await self._refresh_hub()
+            entry = self._find(wanted)
+        if entry is None:
+            raise ControlError(ErrorCode.UNKNOWN_PROJECT, project=wanted[:80])
+        project_id = entry.verified.project_id
+        if self._joined is not None and self._joined.project_id == project_id and not self._leaving:
+            return {"project_id": project_id}
+        card = next((row for row in self.publisher.state.projects if row.project_id == project_id), None)
+        if card is not None and card.unusable_because:
+            raise ControlError(ErrorCode.PROJECT_UNUSABLE, detail=card.unusable_because)
+        await self._end_session("now", forget=True)
+        joined = JoinedProject(
+            project_id=project_id, hub_url=self._settings.hub_url, signed=entry.signed, joined_at=self._clock.now()
+        )
+        await self._keep(self._store.join_project(joined))
+        self._joined = joined
+        self._start_session(joined)
+        return {"project_id": project_id}
+
+    def _find(self, wanted: str) -> CatalogueEntry | None:
+        if wanted in self._catalogue:
+            return self._catalogue[wanted]
+        named = [entry for entry in self._catalogue.values() if entry.verified.manifest.name == wanted]
+        return named[0] if len(named) == 1 else None
+
+    async def _join_when_possible(self, wanted: str) -> None:
+        """The hub may come up after this engine: try until it works or the engine ends."""
+        while True:
+            try:
+                await self._join(wanted)
+                return
+            except ControlError as error:
+                if error.code not in (ErrorCode.HUB_UNREACHABLE, ErrorCode.UNKNOWN_PROJECT):
+                    log.error("cannot join %s: %s", wanted, error)
+                    return
+                log.info("cannot join %s yet: %s", wanted, error)
+            await asyncio.sleep(GOVERNOR_SECONDS)
+
+    async def _open_link(self, text: str) -> dict[str, str]:
+        link = parse_link(text)
+        if link.hub.rstrip("/") != self._settings.hub_url.rstrip("/"):
+            await self._change_settings({"hub_url": link.hub})
+        return await self._join(link.project)
+
+    async def _change_settings(self, changes: dict[str, str | int | float | bool | None]) -> None:
+        before, after = self._settings, changed(self._settings, changes)
+        if after.hub_url != before.hub_url:
+            try:
+                after = msgspec.structs.replace(after, hub_url=checked_hub_url(after.hub_url))
+            except UserError as error:
+                raise ControlError(ErrorCode.BAD_SETTING, name="hub_url", detail=error.sentence) from error
+        self._settings = after
+        self.publisher.update(settings=after)
+        await self._keep(self._store.save_settings(after))
+        if after.hub_url != before.hub_url:
+            await self._change_hub()
+        if after.display_name != before.display_name:
+            if self._sync is not None:
+                self._sync.want_name(after.display_name)
+            if self._session is not None:
+                self._session.post(NameChange(after.display_name))
+        self._decide_now.set()
+
+    async def _rounds(self, limit: int) -> list[dict[str, Any]]:
+        if self._joined is None:
+            raise ControlError(ErrorCode.NO_PROJECT)
+        try:
+            rows = await self._store.recent_rounds(self._joined.project_id, limit)
+        except StoreError as error:
+            raise ControlError(ErrorCode.BAD_REQUEST, detail=f"the store cannot be read: {error.detail}") from error
+        return [msgspec.to_builtins(row) for row in rows]
+
+    def _restart_worker(self) -> None:
+        if self._session is None:
+            raise ControlError(ErrorCode.NO_PROJECT)
+        for code in (ProblemCode.WORKER_FAILED, ProblemCode.MODEL_MISMATCH, ProblemCode.DATA_UNAVAILABLE):
+            self._problems.mend(code)
+        self._publish_problems()
+        self._session.post(WorkerRestart())
+
+    # The session.
+
+    def _start_session(self, joined: JoinedProject) -> None:
+        try:
+            self._project = open_signed(joined.signed)
+        except ManifestError as error:
+            self._add_problem(ProblemCode.MANIFEST_REFUSED, ProblemAction.DISMISS, {"detail": str(error)})
+            self._joined = None
+            return
+        self._leaving = False
+        self._session_task = self._tasks.spawn("session", self._run_session(joined, self._project))
+        if self._sync is not None:
+            self._sync.want_board(joined.project_id)
+        self._publish_projects()
+        self._publish_status()
+
+    async def _run_session(self, joined: JoinedProject, project: VerifiedManifest) -> None:
+        """Run the project's session, again after a failure, until it is left."""
+        if self._http is None:
+            raise RuntimeError("the engine is not running")
+        with contextlib.suppress(StoreError):
+            self.publisher.update(curve=await self._store.load_curve(project.project_id, MAX_CURVE_POINTS))
+        while True:
+            try:
+                session = make_session(self._config, self._identity, joined, project, self._http, self._clock, self)
+                self._session = session
+                session.post(self._limits())
+                session.post(NameChange(self._settings.display_name))
+                session.post(WatcherChange(self._wants_samples))
+                await session.run()
+                return
+            except (UserError, OSError) as error:
+                log.info("the session ended: %s", error)
+                detail = str(error)
+                self._add_problem(
+                    ProblemCode.CHECKPOINT_UNREADABLE,
+                    ProblemAction.NONE,
+                    {"path": str(self._config.paths.project_dir(project.project_id)), "detail": detail[:200]},
+                )
+            except Exception:  # Border: a fault in one session must end neither the engine nor the window's link to it.
+                report_id = secrets.token_hex(4)
+                log.exception("the session failed; report %s", report_id)
+                self._add_problem(
+                    ProblemCode.INTERNAL,
+                    ProblemAction.DISMISS,
+                    {"report_id": report_id, "detail": "the session failed"},
+                )
+            finally:
+                self._session = None
+                self.publisher.update(session=None)
+                self._publish_status()
+            await asyncio.sleep(SESSION_RESTART_SECONDS)
+
+    async def _end_session(self, when: Any, *, forget: bool = False) -> None:
+        """Leave the project; with `forget` for good, else only until the engine starts again."""
+        async with self._session_lock:
+            task, session = self._session_task, self._session
+            if task is not None:
+                self._leaving = True
+                self._publish_status()
+                if session is not None:
+                    session.post(LeaveRequest(when))
+                else:
+                    task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await asyncio.wait({task})
+                self._session_task = None
+            self._leaving = False
+            if forget and self._joined is not None:
+                await self._keep(self._store.leave_project(self._clock.now()))
+                self._joined, self._project = None, None
+                if self._sync is not None:
+                    self._sync.want_board(None)
+                self.publisher.update(curve=(), leaderboard=Leaderboard())
+            self._publish_projects()
+            self._publish_status()
+
+    # What the session tells (SessionListener).
+
+    def on_session_changed(self, state: SessionState) -> None:
+        self._days.note_traffic(state)
+        self._prober.computes_on(state.device)
+        self.publisher.update(session=state, today=self._days.today())
+        self._publish_status()
+
+    def on_round(self, info: RoundInfo, train_loss: float | None) -> None:
+        if self._joined is None:
+            return
+        if info.committed:
+            self._days.add_round(info.my_tokens)
+        row = RoundRow(
+            project_id=self._joined.project_id,
+            round_id=info.round_id,
+            global_step=info.global_step,
+            committed=info.committed,
+            members=info.members,
+            tokens=info.tokens,
+            my_tokens=info.my_tokens,
+            seconds=info.seconds,
+            at=info.at,
+            train_loss=train_loss,
+            detail=info.detail,
+        )
+        self._keep_soon("round", self._store.add_round(row))
+
+    def on_curve_point(self, point: CurvePoint) -> None:
+        if self._joined is None:
+            return
+        curve = self.publisher.state.curve
+        if curve and curve[-1].global_step >= point.global_step:
+            curve = tuple(point if old.global_step == point.global_step else old for old in curve)
+        else:
+            curve = (*curve, point)
+        if len(curve) > MAX_CURVE_POINTS:
+            curve = (curve[0], *curve[1 : -MAX_CURVE_POINTS // 2 : 2], *curve[-MAX_CURVE_POINTS // 2 :])
+        self.publisher.update(curve=curve)
+        self._keep_soon("curve", self._store.add_curve_point(self._joined.project_id, point))
+
+    def on_receipts(self, receipts: list[SignedReceipt]) -> None:
+        if self._joined is not None:
+            self._keep_soon("receipts", self._queue_receipts(self._joined.hub_url, receipts))
+
+    async def _queue_receipts(self, hub_url: str, receipts: list[SignedReceipt]) -> None:
+        await self._store.queue_receipts(hub_url, receipts, self._clock.now())
+        if self._sync is not None:
+            self._sync.wake("receipts")
+
+    def on_tokens_trained(self, tokens: int) -> None:
+        self._days.add_trained(tokens)
+
+    def on_problem(self, code: ProblemCode, action: ProblemAction, params: dict[str, Scalar]) -> None:
+        self._add_problem(code, action, params)
+
+    def on_mended(self, code: ProblemCode) -> None:
+        if self._problems.mend(code):
+            self._publish_problems()
+
+    # The hub.
+
+    def _start_sync(self) -> None:
+        if self._http is None:
+            raise RuntimeError("the engine is not running")
+        parts = HubSyncParts(self._identity, self._store, self._clock, self, self._http)
+        self._sync = HubSync(parts, self._settings.hub_url)
+        self._sync.want_name(self._settings.display_name)
+        self._sync.want_board(self._joined.project_id if self._joined else None)
+        self._sync_task = self._tasks.spawn("hub", self._sync.run())
+
+    async def _change_hub(self) -> None:
+        """Another hub: what the old one listed is gone; a joined project stays with the hub it was joined at."""
+        if self._sync_task is not None:
+            self._sync_task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait({self._sync_task})
+        self._catalogue = {}
+        self.on_hub_mended()
+        self.publisher.update(hub=HubStatus(url=self._settings.hub_url, connected=False), leaderboard=Leaderboard())
+        self._publish_projects()
+        self._start_sync()
+
+    async def _refresh_hub(self) -> None:
+        if self._sync is None:
+            raise ControlError(ErrorCode.HUB_UNREACHABLE, url=self._settings.hub_url, detail="the engine is starting")
+        try:
+            await self._sync.refresh_catalogue()
+        except HubError as error:
+            raise ControlError(ErrorCode.HUB_UNREACHABLE, url=self._settings.hub_url, detail=error.detail) from error
+        self._sync.wake()
+
+    def on_hub_status(self, status: HubStatus) -> None:
+        before = self.publisher.state.hub
+        if before.connected == status.connected and before.since:
+            status = msgspec.structs.replace(status, since=before.since)
+        self.publisher.update(hub=status)
+        self._publish_status()
+
+    def on_catalogue(self, catalogue: Catalogue) -> None:
+        self._catalogue = {entry.verified.project_id: entry for entry in catalogue.projects}
+        for dropped in catalogue.dropped:
+            self._add_problem(ProblemCode.MANIFEST_REFUSED, ProblemAction.DISMISS, {"detail": dropped.reason})
+        self._publish_projects()
+
+    def on_leaderboard(self, board: Leaderboard) -> None:
+        self.publisher.update(leaderboard=board)
+
+    def on_hub_trouble(self, error: HubError, lasting_seconds: float) -> None:
+        code = ProblemCode.HUB_NONSENSE if isinstance(error, HubNonsense) else ProblemCode.HUB_UNREACHABLE
+        url = self._settings.hub_url
+        self._add_problem(code, ProblemAction.RETRY_HUB, {"url": url, "detail": error.detail[:120]})
+
+    def on_hub_mended(self) -> None:
+        gone = [self._problems.mend(code) for code in (ProblemCode.HUB_UNREACHABLE, ProblemCode.HUB_NONSENSE)]
+        if any(gone):
+            self._publish_problems()
+
+    # Publishing.
+
+    def _publish_status(self) -> None:
+        state = self.publisher.state
+        what = Circumstances(
+            joined=self._joined is not None,
+            leaving=self._leaving,
+            minimum_peers=self._project.manifest.training.minimum_peers if self._project else 1,
+            session=state.session,
+            decision=self._decision,
+            hub=state.hub,
+        )
+        self.publisher.update(status=status_of(what, state.status, self._clock.now()))
+
+    def _publish_projects(self) -> None:
+        joined = self._joined.project_id if self._joined else None
+        known = dict(self._catalogue)
+        if joined and self._joined and self._project and joined not in known:
+            known[joined] = CatalogueEntry(self._joined.signed, self._project, 0, 0)
+        self.publisher.update(projects=cards(known.values(), joined, self.publisher.state.machine))
+
+    def _publish_today(self) -> None:
+        self.publisher.update(today=self._days.today())
+
+    def _publish_problems(self) -> None:
+        self.publisher.update(problems=self._problems.shown())
+
+    def _add_problem(self, code: ProblemCode, action: ProblemAction, params: dict[str, Scalar]) -> None:
+        self._problems.add(code, action, params, self._clock.now())
+        self._publish_problems()
+
+
+def _initial_state(config: EngineConfig, loaded: LoadedIdentity, now: float) -> EngineState:
+    return EngineState(
+        engine=EngineInfo(
+            version=PRODUCT_VERSION,
+            pid=os.getpid(),
+            started_at=now,
+            peer_id=loaded.identity.peer_id,
+            identity_store=str(loaded.store),
+            data_dir=str(config.paths.data_dir),
+        ),
+        status=Status(state=RunState.IDLE, since=now),
+        hub=HubStatus(url="", connected=False),
+    )

@@ -1,0 +1,1 @@
+"""What this computer remembers between starts: one SQLite database for each profile. Spec: docs/specs/store.md."""

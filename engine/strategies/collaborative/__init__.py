@@ -1,0 +1,1 @@
+"""Synchronous large-batch training: gradients gather until the group has the target batch (DeDLOC)."""

@@ -1,0 +1,257 @@
+"""`PeerNetwork` over WebRTC data channels (aiortc): introductions from a room, a link for each peer that is in it."""
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import AsyncIterator, Coroutine
+
+from engine.identity.keys import Identity
+from engine.signaling.machine import (
+    Abandon,
+    Action,
+    IntroductionMachine,
+    MakeAnswer,
+    MakeOffer,
+    SendPayload,
+    UseAnswer,
+)
+from engine.signaling.messages import OFFER_NONCE_BYTES, IceServer, SignalingError
+from engine.signaling.room import (
+    Envelope,
+    PeerAbsent,
+    PeerPresent,
+    RoomEvent,
+    RoomJoined,
+    RoomLost,
+    RoomUnavailable,
+    SignalingRoom,
+)
+from engine.signaling.sdp import Transport
+from engine.signaling.stream import EventStream
+from engine.transport.base import (
+    MAX_MESSAGE_BYTES,
+    Lane,
+    LinkClosed,
+    LinkDown,
+    LinkStats,
+    LinkUp,
+    NetworkEvent,
+    PeerId,
+    Received,
+)
+from engine.transport.config import WebRtcConfig
+from engine.transport.library import tame_losses
+from engine.transport.link import Link
+from engine.transport.pacing import Pacer
+from engine.wire.messages import MAX_CONTROL_BYTES
+
+log = logging.getLogger(__name__)
+
+__all__ = ["WebRtcConfig", "WebRtcNetwork"]
+
+
+class WebRtcNetwork:
+    """Implements `PeerNetwork` and owns `room`. Belongs to the event loop in which `start` was called."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        run: bytes,
+        room: SignalingRoom,
+        config: WebRtcConfig,
+        upload_limit_bytes_per_second: int | None = None,
+    ) -> None:
+        self._machine = IntroductionMachine(identity, run, config.connect_timeout_seconds)
+        self._room = room
+        self._config = config
+        self._pacer = Pacer(upload_limit_bytes_per_second, time.monotonic)
+        self._events: EventStream[NetworkEvent] = EventStream()
+        self._servers = () if config.loopback_only else config.ice_servers
+        self._links: dict[int, Link] = {}  # by attempt, until disposed of
+        self._up: dict[PeerId, Link] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._main: asyncio.Task[None] | None = None
+        self._wake = asyncio.Event()
+        self._closed = False
+
+    async def start(self) -> None:
+        """See `PeerNetwork`."""
+        if self._main is None and not self._closed:
+            tame_losses(asyncio.get_running_loop())
+            self._main = asyncio.create_task(self._run(), name="network")
+
+    def events(self) -> AsyncIterator[NetworkEvent]:
+        """See `PeerNetwork`."""
+        return self._events
+
+    async def send(self, peer_id: PeerId, lane: Lane, message: bytes) -> None:
+        """See `PeerNetwork`."""
+        limit = MAX_MESSAGE_BYTES if lane is Lane.BULK else MAX_CONTROL_BYTES
+        if len(message) > limit:
+            raise ValueError(f"a {lane.name.lower()} message of {len(message)} bytes exceeds {limit}")
+        link = self._up.get(peer_id)
+        if link is None:
+            raise LinkClosed(f"no link to {peer_id}")
+        await link.send(lane, message)
+
+    def peers(self) -> tuple[PeerId, ...]:
+        """See `PeerNetwork`."""
+        return tuple(sorted(self._up))
+
+    def stats(self, peer_id: PeerId) -> LinkStats | None:
+        """See `PeerNetwork`."""
+        link = self._up.get(peer_id)
+        return link.stats() if link else None
+
+    async def drop(self, peer_id: PeerId, reason: str) -> None:
+        """See `PeerNetwork`. While the peer stays in the room, it is connected to again after a while."""
+        link = self._up.get(peer_id)
+        if link is not None:
+            await link.drain_control()
+            link.end(reason)
+
+    def set_upload_limit(self, bytes_per_second: int | None) -> None:
+        """See `PeerNetwork`."""
+        self._pacer.set_rate(bytes_per_second)
+
+    async def close(self) -> None:
+        """See `PeerNetwork`."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._main is not None:
+            self._main.cancel()
+            await asyncio.wait({self._main})
+        await asyncio.gather(*(link.drain_control() for link in self._up.values()))
+        for link in list(self._links.values()):
+            link.end("this computer leaves")
+        await self._room.close()
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        self._events.close()
+        if self._main is not None and not self._main.cancelled() and (error := self._main.exception()) is not None:
+            raise error
+
+    async def _run(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._follow_room())
+                tasks.create_task(self._keep_time())
+        finally:
+            if not self._closed:
+                # A fault of ours: the session learns of it by the end of its events, and what it was by `close`.
+                self._events.close()
+
+    async def _follow_room(self) -> None:
+        async for event in self._room.events():
+            await self._on_room(event)
+
+    async def _keep_time(self) -> None:
+        while True:
+            self._wake.clear()
+            wake_at = self._machine.wake_at()
+            delay = None if wake_at is None else max(0.0, wake_at - time.monotonic())
+            try:
+                async with asyncio.timeout(delay):
+                    await self._wake.wait()
+            except TimeoutError:
+                self._perform(self._machine.on_tick(time.monotonic()))
+
+    async def _on_room(self, event: RoomEvent) -> None:
+        now = time.monotonic()
+        match event:
+            case RoomJoined(peers=peers, ice_servers=servers):
+                self._use_servers(servers)
+                self._perform(self._machine.on_joined(peers, now))
+            case PeerPresent(peer_id=peer_id):
+                self._perform(self._machine.on_present(peer_id, now))
+            case PeerAbsent(peer_id=peer_id):
+                self._machine.on_absent(peer_id)
+            case Envelope(from_peer=from_peer, payload=payload):
+                try:
+                    self._perform(self._machine.on_envelope(from_peer, payload, now, time.time()))
+                except SignalingError as error:
+                    log.info("introduction from %s refused: %s", from_peer, error)
+            case RoomLost(reason=reason):
+                log.info("the room is lost: %s", reason)
+                self._machine.on_lost()
+        self._wake.set()
+
+    def _use_servers(self, servers: tuple[IceServer, ...]) -> None:
+        if not self._config.loopback_only:
+            self._servers = self._config.ice_servers + servers
+
+    def _perform(self, actions: list[Action]) -> None:
+        for action in actions:
+            match action:
+                case MakeOffer(peer_id=peer_id, attempt=attempt):
+                    self._open(peer_id, attempt, None)
+                case MakeAnswer(peer_id=peer_id, attempt=attempt, transport=transport):
+                    self._open(peer_id, attempt, transport)
+                case UseAnswer(attempt=attempt, transport=transport):
+                    if (link := self._links.get(attempt)) is not None:
+                        link.use_answer(transport)
+                case SendPayload():
+                    self._spawn(self._introduce(action))
+                case Abandon(attempt=attempt, reason=reason):
+                    if (link := self._links.get(attempt)) is not None:
+                        link.end(reason)
+        self._wake.set()
+
+    def _open(self, peer_id: PeerId, attempt: int, offer: Transport | None) -> None:
+        if self._closed or len(self._links) >= self._config.max_links:
+            log.info("no link to %s: there are %d already", peer_id, len(self._links))
+            self._machine.on_failed(peer_id, attempt, time.monotonic())
+            return
+        link = self._links[attempt] = Link(peer_id, attempt, self, self._pacer, self._config)
+        self._spawn(self._carry(link, offer))
+
+    async def _carry(self, link: Link, offer: Transport | None) -> None:
+        try:
+            await link.run(self._servers, offer)
+        except Exception:
+            # Border: whatever aiortc raises in one link must not end the others.
+            log.exception("the link to %s failed", link.peer_id)
+        finally:
+            del self._links[link.attempt]
+
+    async def _introduce(self, action: SendPayload) -> None:
+        try:
+            await self._room.send(action.peer_id, action.payload)
+        except RoomUnavailable as error:
+            if (link := self._links.get(action.attempt)) is not None:
+                link.end(f"the room is unavailable: {error}")
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # What links report (`LinkOwner`).
+
+    def link_has_sdp(self, link: Link, sdp: str) -> None:
+        """See `LinkOwner`."""
+        nonce = secrets.token_bytes(OFFER_NONCE_BYTES)
+        self._perform(self._machine.on_local_sdp(link.peer_id, link.attempt, sdp, nonce, time.time()))
+
+    def link_is_up(self, link: Link) -> None:
+        """See `LinkOwner`."""
+        self._machine.on_up(link.peer_id, link.attempt, time.monotonic())
+        self._up[link.peer_id] = link
+        self._events.put(LinkUp(link.peer_id, link.path))
+        self._wake.set()
+
+    def link_received(self, link: Link, lane: Lane, message: bytes) -> None:
+        """See `LinkOwner`."""
+        self._events.put(Received(link.peer_id, lane, message), lambda: link.consumed(lane, len(message)))
+
+    def link_ended(self, link: Link, reason: str) -> None:
+        """See `LinkOwner`."""
+        if self._up.get(link.peer_id) is link:
+            del self._up[link.peer_id]
+            self._events.put(LinkDown(link.peer_id, reason))
+        else:
+            log.info("no link to %s: %s", link.peer_id, reason)
+        self._machine.on_failed(link.peer_id, link.attempt, time.monotonic())
+        self._wake.set()

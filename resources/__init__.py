@@ -1,0 +1,1 @@
+"""Files that are not code: icons, themes, translations, bundled manifests."""

@@ -1,0 +1,1 @@
+"""The tests; a package so that helpers and benchmarks can be imported by name."""

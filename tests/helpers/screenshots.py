@@ -1,0 +1,82 @@
+"""Pictures of every page, light and dark: `python -m tests.helpers.screenshots OUTDIR [SCALE] [STATE] [WIDTHxHEIGHT]`.
+
+Runs on any Qt platform; set QT_QPA_PLATFORM=offscreen where there is no display.
+"""
+
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QDeadlineTimer, QEventLoop, QSize, Qt
+from PySide6.QtGui import QImage
+from PySide6.QtWidgets import QApplication
+
+from app.bootstrap import Options, Parts, build
+from app.profile import Profile
+from tests.helpers import toy_states
+from tests.helpers.toy_engine import ToyEngine
+
+SCHEMES = {"light": Qt.ColorScheme.Light, "dark": Qt.ColorScheme.Dark}
+PATIENCE_MILLISECONDS = 20_000
+
+
+def wait_until(app: QApplication, condition: Callable[[], bool]) -> None:
+    """Let the event loop run until `condition` holds.
+
+    Raises:
+        TimeoutError: it never did.
+    """
+    deadline = QDeadlineTimer(PATIENCE_MILLISECONDS)
+    while not condition():
+        if deadline.hasExpired():
+            raise TimeoutError("the window did not get where it should")
+        app.processEvents(QEventLoop.ProcessEventsFlag.WaitForMoreEvents, 50)
+
+
+def shoot(parts: Parts, path: Path, scale: float) -> None:
+    """Write a picture of the window as it is."""
+    window = parts.window
+    size = window.size()
+    image = QImage(size * scale, QImage.Format.Format_RGB32)
+    image.setDevicePixelRatio(scale)
+    window.render(image)
+    if not image.save(str(path)):
+        raise OSError(f"cannot write {path}")
+
+
+def main(arguments: list[str]) -> int:
+    """Render all pages."""
+    folder = Path(arguments[0])
+    scale = float(arguments[1]) if len(arguments) > 1 else 1.0
+    toy_states.NOW = time.time()
+    state = toy_states.ALL_STATES[arguments[2] if len(arguments) > 2 else "training"]()
+    width, height = map(int, arguments[3].split("x")) if len(arguments) > 3 else (1120, 760)
+    folder.mkdir(parents=True, exist_ok=True)
+    app = QApplication(sys.argv[:1])
+    with tempfile.TemporaryDirectory() as home:
+        engine = ToyEngine(Path(home), state)
+        engine.start()
+        parts = build(app, Profile(Path(home)), Options(start_engine=False, tray=False))
+        parts.window.resize(QSize(width, height))
+        parts.start()
+        wait_until(app, lambda: parts.context.link.connected)
+        if state.curve:
+            wait_until(app, lambda: parts.window.home.chart.plot is not None)
+        for scheme, value in SCHEMES.items():
+            parts.context.theme.force(value)
+            for name in parts.window.pages:
+                parts.window.show_page(name)
+                for _ in range(5):
+                    app.processEvents()
+                shoot(parts, folder / f"{name}-{scheme}.png", scale)
+        parts.end()
+        engine.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("TZ", "UTC")
+    sys.exit(main(sys.argv[1:]))
