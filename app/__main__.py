@@ -17,6 +17,8 @@ from app.desktop.single_instance import hand_over
 from app.errors import ErrorReporter, tell_and_end
 from app.language import say
 from app.profile import HOME_VARIABLE, Profile, find_profile
+from app.timing import VARIABLE as TIMING_VARIABLE
+from app.timing import StartTeller
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
 WAKE_MILLISECONDS = 200
@@ -39,6 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     reporter.install()
     parts = build(app, profile, Options(start_engine=not options.attach, quit_on_close=options.quit_on_close))
     report_errors(parts, reporter)
+    if os.environ.get(TIMING_VARIABLE):
+        StartTeller(parts.window, parts.context.link)
     parts.instance.listen()
     wake = _end_on_signals(app)
     parts.start(options.link)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from PySide6.QtCore import QLocale, QTranslator
+from PySide6.QtCore import QCoreApplication, QEvent, QLocale, QTranslator
 from PySide6.QtWidgets import QApplication
 
 from app.context import Context
@@ -68,6 +68,8 @@ class Parts:
         self.instance.close()
         self.tray.hide()
         self.loader.wait()
+        # Sockets that are to be deleted later must go before their owners do.
+        QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
 
 
 def build(app: QApplication, profile: Profile, options: Options) -> Parts:

@@ -5,7 +5,7 @@ from string import Template
 from typing import Final
 
 from PySide6.QtCore import QObject, Qt, Signal
-from PySide6.QtGui import QColor, QFont, QGuiApplication, QPalette
+from PySide6.QtGui import QColor, QFont, QFontDatabase, QGuiApplication, QPalette
 from PySide6.QtWidgets import QApplication
 
 from app.desktop.roles import DARK, LIGHT, Roles
@@ -32,7 +32,8 @@ class Theme(QObject):
         super().__init__(parent)
         self._app = app
         self._template = Template(STYLESHEET.read_text(encoding="utf-8"))
-        self._scale = _text_scale(app.font())
+        self._system_font = QFontDatabase.systemFont(QFontDatabase.SystemFont.GeneralFont)
+        self._scale = _text_scale(self._system_font)
         self._forced: Qt.ColorScheme | None = None
         self._roles = LIGHT
         QGuiApplication.styleHints().colorSchemeChanged.connect(self._follow)
@@ -53,7 +54,7 @@ class Theme(QObject):
 
     def font(self, size: int = BASE_FONT_PIXELS, *, bold: bool = False, mono: bool = False) -> QFont:
         """A font of the design with figures of equal width."""
-        font = QFont(self._app.font())
+        font = QFont(self._system_font)
         if mono:
             font.setFamilies(["ui-monospace", "SF Mono", "Cascadia Mono", "DejaVu Sans Mono", "monospace"])
             font.setStyleHint(QFont.StyleHint.Monospace)

@@ -52,12 +52,12 @@ class StateTree:
         self._replace(field, self._typed(field, self._raw.get(field)))
 
     def _append(self, patch: Patch, field: str) -> None:
-        if not isinstance(patch.value, list):
+        if not isinstance(patch.value, (list, tuple)):
             raise BadState(f"{field}: what is appended is not a list")
         if len(patch.path) == 2:
             holder = self._holder(field)
             before = holder.get(patch.path[1], [])
-            if not isinstance(before, list):
+            if not isinstance(before, (list, tuple)):
                 raise BadState(f"{field}.{patch.path[1]} is not a list")
             holder[patch.path[1]] = [*before, *patch.value]
             self._replace(field, self._typed(field, holder))

@@ -17,14 +17,13 @@ class Card(QFrame):
         self.body = QVBoxLayout(self)
         self.body.setContentsMargins(INSIDE, INSIDE, INSIDE, INSIDE)
         self.body.setSpacing(GAP)
-        self.heading = Text(title, "heading")
+        self.heading = Text(title, "heading", wrap=True)
         self.aside = QHBoxLayout()
         self.aside.setSpacing(GAP)
         if title:
             self.setAccessibleName(title)
             row = QHBoxLayout()
-            row.addWidget(self.heading)
-            row.addStretch(1)
+            row.addWidget(self.heading, 1)
             row.addLayout(self.aside)
             self.body.addLayout(row)
 

@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QHBoxLayout, QMenu, QPushButton, QVBoxLayout, QWid
 
 from app.context import Context
 from app.desktop.icons import mark_for
+from app.format import one_line
 from app.language import say
 from app.link import operations
 from app.link.client import LinkState
@@ -71,7 +72,7 @@ class StateHeader(QWidget):
         self._control = Control.NONE
         self._choosing = False
         self.mark = IconLabel(context.theme, mark_for(None), "muted", 44)
-        self.project = Text(role="label")
+        self.project = Text(role="label", wrap=True)
         self.sentence = Text(role="state", wrap=True)
         self.detail = Text(role="muted", wrap=True)
         self.error = Text(role="error", wrap=True)
@@ -143,7 +144,8 @@ class StateHeader(QWidget):
             words, run = state_sentence(state), state.status.state
         else:
             words, run = link_sentence(context.link.status, gave_up=gave_up), None
-        self._show_words(words, state.session.title if state is not None and state.session is not None else "")
+        session = state.session if state is not None else None
+        self._show_words(words, one_line(session.title, 120) if session is not None else "")
         self.mark.show_icon(mark_for(run), _mark_role(run))
         stuck = gave_up or context.link.status.state is LinkState.INCOMPATIBLE
         control = control_for(state, connected=connected, can_retry=stuck)

@@ -124,8 +124,6 @@ class RoundMachine:
         if message.round_id != self.setup.round_id:
             self._ignore(peer, "another round")
             return
-        if self.leads:  # a commit must never come late, so a leader looks at its clock first
-            self._expire(now)
         self._lost.discard(peer)
         if peer == self.setup.leader:
             self._orphaned_at = None

@@ -28,19 +28,23 @@ class Skipped:
 
 
 class CheckpointStore:
-    """The checkpoints of one project in one folder. One writer at a time."""
+    """The checkpoints of one project in one folder. One writer at a time, and any number of readers beside it."""
 
-    def __init__(self, folder: Path, manifest_hash: bytes, parameter_count: int) -> None:
-        """Make the folder if needed, and take away what a crash left half written.
+    def __init__(self, folder: Path, manifest_hash: bytes, parameter_count: int, *, writer: bool = True) -> None:
+        """A writer makes the folder if needed, and takes away what a crash left half written; a reader, such as an
+        export beside a running engine, changes nothing.
 
         Raises:
             CheckpointError: the folder cannot be made or read.
         """
+        self._writer = writer
         self._folder = folder
         self._manifest_hash = manifest_hash
         self._parameter_count = parameter_count
         self.skipped: tuple[Skipped, ...] = ()
         """Filled by `load_newest`."""
+        if not writer:
+            return
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             for leftover in folder.glob(".step-*.tmp"):
@@ -55,8 +59,10 @@ class CheckpointStore:
 
         Raises:
             CheckpointError: it could not be written (disk full, read-only, ...); the earlier ones are untouched.
-            ValueError: the state is not of this project.
+            ValueError: the state is not of this project, or this is a reader.
         """
+        if not self._writer:
+            raise ValueError("this store was opened for reading")
         if state.manifest_hash != self._manifest_hash or state.parameter_count != self._parameter_count:
             raise ValueError("the state belongs to another project")
         path = self._folder / f"step-{state.global_step:012d}.safetensors"
@@ -72,7 +78,7 @@ class CheckpointStore:
         return path
 
     def load_newest(self) -> SharedState | None:
-        """The newest checkpoint that is whole; None when there is none. Damaged ones are set aside, see `skipped`.
+        """The newest checkpoint that is whole; None when there is none. See `skipped` for those that are not.
 
         Raises:
             CheckpointError: the folder cannot be read.
@@ -82,6 +88,8 @@ class CheckpointStore:
         try:
             paths = self._paths()
         except OSError as error:
+            if isinstance(error, FileNotFoundError) and not self._writer:
+                return None
             raise _unusable(self._folder, error) from error
         for path in reversed(paths):
             try:
@@ -90,8 +98,8 @@ class CheckpointStore:
             except (BlobError, OSError) as error:
                 skipped.append(Skipped(path, _reason(error)))
                 log.warning("Checkpoint %s cannot be used: %s", path, _reason(error))
-                with contextlib.suppress(OSError):
-                    path.replace(path.with_suffix(".damaged"))
+                if self._writer and isinstance(error, BlobError):
+                    self._set_aside(path)
         self.skipped = tuple(skipped)
         return found
 
@@ -100,6 +108,13 @@ class CheckpointStore:
         if size_bytes > max_blob_bytes(self._parameter_count):
             raise BlobError(f"{size_bytes} bytes cannot be a state of {self._parameter_count} parameters")
         return from_blob(path.read_bytes(), self._manifest_hash, self._parameter_count)
+
+    def _set_aside(self, path: Path) -> None:
+        """So that it is not tried again; the last such file is kept for whoever wants to know."""
+        with contextlib.suppress(OSError):
+            for earlier in self._folder.glob("step-*.damaged"):
+                earlier.unlink()
+            path.replace(path.with_suffix(".damaged"))
 
     def _paths(self) -> list[Path]:
         """Oldest first."""
@@ -113,6 +128,6 @@ def _reason(error: Exception) -> str:
 
 
 def _unusable(path: Path, error: OSError) -> CheckpointError:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    if error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)):
         return CheckpointError(path, "the disk is full", "Free some space; training goes on meanwhile.")
     return CheckpointError(path, _reason(error), "Check that the folder exists and can be written.")

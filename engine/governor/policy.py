@@ -137,4 +137,5 @@ def _stop_for_use(reading: Machine, settings: Settings, now: float) -> _Stop | N
     idle = reading.idle_seconds
     if not settings.pause_while_in_use or idle is None or not 0 <= idle < IN_USE_SECONDS:
         return None
-    return _Stop(Reason(code=ReasonCode.USER_ACTIVE), now + IN_USE_SECONDS - idle)
+    read_at = now if reading.read_at is None else min(reading.read_at, now)
+    return _Stop(Reason(code=ReasonCode.USER_ACTIVE), max(now, read_at + IN_USE_SECONDS - idle))

@@ -1,6 +1,7 @@
 """All probes together: one picture of the machine, whatever fails."""
 
 import logging
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -40,6 +41,8 @@ class Prober:
         self._monotonic = monotonic
         self._idle_reader = idle or reader_for_this_system()
         self._gpus = gpus
+        self._lock = threading.Lock()
+        self._closed = False
         self._failed: set[str] = set()
         self._system: str | None = None
         self._cpu: cpu.CpuFacts | None = None
@@ -54,6 +57,17 @@ class Prober:
 
     def read(self, now: float) -> Machine:
         """The machine at `now` (seconds since the epoch). Never raises: what cannot be read is None."""
+        with self._lock:
+            return self._read(now)
+
+    def close(self) -> None:
+        """End what still runs; waits for a `read` under way. Later readings are without GPUs."""
+        with self._lock:
+            self._closed = True
+            if self._gpus is not None:
+                self._gpus.close()
+
+    def _read(self, now: float) -> Machine:
         if self._system is None:
             self._system = self._ask("system", system.system_name) or "unknown system"
         if self._cpu is None:
@@ -82,11 +96,6 @@ class Prober:
             read_at=now,
         )
 
-    def close(self) -> None:
-        """End what still runs. Not while a `read` is under way."""
-        if self._gpus is not None:
-            self._gpus.close()
-
     def _read_load(self) -> float | None:
         load = self._ask("load", cpu.read_load_percent)
         self._loads_read += 1
@@ -101,6 +110,8 @@ class Prober:
         return self._idle
 
     def _read_gpus(self) -> tuple[GpuReading, ...]:
+        if self._closed:
+            return ()
         if self._gpus is None:
             self._gpus = GpuReader(self._cpu.name if self._cpu else "")
         return self._gpus.read(self._device, self._monotonic())

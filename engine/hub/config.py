@@ -4,6 +4,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
+from engine.contract.errors import ControlError
+from engine.contract.links import PROJECT_ID_CHARS, JoinLink, build_link
 from engine.hub.limits import HubLimits
 from engine.identity.keys import PEER_ID_CHARS
 from engine.signaling.messages import MAX_ROOM_PEERS, IceServer, Joined, SignalingError, decode_from_hub, encode_room
@@ -31,6 +33,11 @@ class HubConfig:
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65535:
             raise ValueError("a port is a number from 0 to 65535")
+        if self.public_url:
+            try:
+                build_link(JoinLink(hub=self.public_url, project="0" * PROJECT_ID_CHARS))
+            except ControlError as error:
+                raise ValueError(f"the public address cannot be used in links: {error}") from error
         if not 1 <= self.limits.max_room_peers <= MAX_ROOM_PEERS:
             raise ValueError(f"a room holds 1 to {MAX_ROOM_PEERS} peers")
         # What every peer is told on entry must fit a frame and be within the bounds that peers check.

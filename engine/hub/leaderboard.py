@@ -1,5 +1,7 @@
 """The leaderboard, as sums over judged contributions. Functions of a database session."""
 
+from collections.abc import Sequence
+
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
@@ -17,40 +19,38 @@ def read_board(session: Session, project_id: str, since: float | None = None, co
     chosen = [Contribution.project_id == project_id]
     if since is not None:
         chosen.append(Contribution.first_received_at >= since)
-    verified = _sum_of(CreditState.VERIFIED)
-    pending = _sum_of(CreditState.PENDING)
-    rounds = sa.func.coalesce(sa.func.sum(sa.case((Contribution.state == CreditState.VERIFIED.value, 1), else_=0)), 0)
+    totals = sa.select(sa.func.count(Contribution.contributor.distinct()), _sum_of(CreditState.VERIFIED))
+    peers_total, tokens_total = session.execute(totals.where(*chosen)).one()
+    return Board(
+        project_id=project_id,
+        rows=_entries(session, chosen, count),
+        peers_total=int(peers_total),
+        verified_tokens_total=int(tokens_total),
+    )
+
+
+def _entries(session: Session, chosen: Sequence[sa.ColumnElement[bool]], count: int) -> tuple[BoardEntry, ...]:
+    verified, pending = _sum_of(CreditState.VERIFIED), _sum_of(CreditState.PENDING)
+    rounds = sa.func.sum(sa.case((Contribution.state == CreditState.VERIFIED.value, 1), else_=0))
+    name = sa.func.max(PeerName.name)
     rows = session.execute(
-        sa.select(
-            Contribution.contributor,
-            sa.func.max(PeerName.name),
-            verified,
-            pending,
-            _sum_of(CreditState.REJECTED),
-            rounds,
-        )
+        sa.select(Contribution.contributor, name, verified, pending, _sum_of(CreditState.REJECTED), rounds)
         .outerjoin(PeerName, PeerName.peer_id == Contribution.contributor)
         .where(*chosen)
         .group_by(Contribution.contributor)
         .order_by(verified.desc(), pending.desc(), Contribution.contributor)
         .limit(count)
     )
-    peers_total, tokens_total = session.execute(
-        sa.select(sa.func.count(Contribution.contributor.distinct()), verified).where(*chosen)
-    ).one()
-    entries = tuple(
+    return tuple(
         BoardEntry(
-            peer_id=peer_id,
-            name=name or "",
-            verified_tokens=int(verified_tokens),
-            pending_tokens=int(pending_tokens),
-            rejected_tokens=int(rejected_tokens),
-            rounds=int(verified_rounds),
+            peer_id=row[0],
+            name=row[1] or "",
+            verified_tokens=int(row[2]),
+            pending_tokens=int(row[3]),
+            rejected_tokens=int(row[4]),
+            rounds=int(row[5]),
         )
-        for peer_id, name, verified_tokens, pending_tokens, rejected_tokens, verified_rounds in rows
-    )
-    return Board(
-        project_id=project_id, rows=entries, peers_total=int(peers_total), verified_tokens_total=int(tokens_total)
+        for row in rows
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 import jinja2
 from markupsafe import Markup
@@ -66,11 +66,6 @@ def view_of(verified: VerifiedManifest, peers_now: int, tokens_verified: int) ->
         peers_now=peers_now,
         tokens_verified=tokens_verified,
     )
-
-
-def join_link(hub_url: str, project_id: str) -> str:
-    """The link that opens Potluck on a computer where it is installed."""
-    return "potluck://join?" + urlencode({"hub": hub_url, "project": project_id}, quote_via=quote, safe="")
 
 
 class Pages:

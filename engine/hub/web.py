@@ -6,9 +6,11 @@ from typing import Final
 from aiohttp import web
 from sqlalchemy.orm import Session
 
+from engine.contract.errors import ControlError
+from engine.contract.links import JoinLink, build_link
 from engine.hub import catalogue, leaderboard
 from engine.hub.models import Project
-from engine.hub.pages import ProjectView, join_link, view_of
+from engine.hub.pages import ProjectView, view_of
 from engine.hub.protocol import Board
 from engine.hub.refusals import Refusal
 from engine.hub.state import DATABASE, STATE
@@ -18,7 +20,6 @@ MAX_ROWS_ON_PAGE: Final = 100
 MAX_OLDER_ON_PAGE: Final = 20
 MAX_PROJECTS_ON_PAGE: Final = 200
 _SLUG: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
-_HOST: Final = re.compile(r"[A-Za-z0-9._-]{1,253}(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]{2,45}\](:[0-9]{1,5})?")
 
 routes = web.RouteTableDef()
 
@@ -42,7 +43,7 @@ async def get_project(request: web.Request) -> web.Response:
     verified, board, older = found
     state = request.app[STATE]
     view: ProjectView = view_of(verified, state.rooms.peers_in(verified.project_id), board.verified_tokens_total)
-    link = join_link(hub_url_of(request), verified.project_id)
+    link = join_link_of(request, verified.project_id)
     return page_response(request, state.pages.project(view, board, link, older))
 
 
@@ -56,14 +57,19 @@ def page_response(request: web.Request, text: str, status: int = 200) -> web.Res
     return web.Response(text=text, content_type="text/html", charset="utf-8", status=status, headers=headers)
 
 
-def hub_url_of(request: web.Request) -> str:
-    """How others reach this hub: as configured, else as this request did."""
+def join_link_of(request: web.Request, project_id: str) -> str:
+    """The link that opens Potluck where it is installed. It names the hub as configured, else as this request did.
+
+    Raises:
+        Refusal: bad_request, when the request's Host header is no address.
+    """
     config = request.app[STATE].config
-    if config.public_url:
-        return config.public_url.rstrip("/")
-    host = request.host if _HOST.fullmatch(request.host) else f"{config.host}:{config.port}"
     secure = request.secure or (config.behind_proxy and request.headers.get("X-Forwarded-Proto") == "https")
-    return f"{'https' if secure else 'http'}://{host}"
+    hub_url = config.public_url or f"{'https' if secure else 'http'}://{request.host}"
+    try:
+        return build_link(JoinLink(hub=hub_url, project=project_id))
+    except ControlError as error:
+        raise Refusal("bad_request", "The address that this page was asked for under is not one of a hub.") from error
 
 
 def _newest(session: Session) -> tuple[list[VerifiedManifest], dict[str, int]]:

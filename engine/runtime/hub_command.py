@@ -57,7 +57,7 @@ async def _serve(paths: Paths, options: argparse.Namespace, manifests: list[Mani
     stop = stop_event(with_parent=options.end_with_parent)
     loaded = load_or_create(paths.key_file, use_keyring=False)
     config = HubConfig(
-        database_url=options.database or sqlite_url(paths.data_dir / DEFAULT_DATABASE_NAME),
+        database_url=_database_url(options.database, paths),
         host=options.host,
         port=options.port,
         publishers="open" if options.open else (loaded.identity.peer_id,),
@@ -68,6 +68,13 @@ async def _serve(paths: Paths, options: argparse.Namespace, manifests: list[Mani
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
         await stop.wait()
+
+
+def _database_url(option: str | None, paths: Paths) -> str:
+    """An SQLAlchemy address as it is, a file name as one, or the profile's own file."""
+    if option and "://" in option:
+        return option
+    return sqlite_url(Path(option).expanduser() if option else paths.data_dir / DEFAULT_DATABASE_NAME)
 
 
 async def _publish(url: str, identity: Identity, manifests: list[Manifest]) -> dict[str, str]:

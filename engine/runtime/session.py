@@ -174,6 +174,8 @@ class Session:
         async for event in events:
             await self._room.acquire()  # a flood waits at its source, not in memory
             self._queue.put_nowait(event)
+        if not self._ended:
+            raise RuntimeError("the network or the trainer ended by itself")  # closing it tells the cause
 
     async def _decide_until_left(self) -> None:
         while not self._ended:

@@ -1,5 +1,7 @@
 """Builds a session with the real network, the real worker and the files of its project."""
 
+from typing import Final
+
 import aiohttp
 
 from engine.checkpoints.store import CheckpointStore
@@ -7,6 +9,7 @@ from engine.core.clock import Clock
 from engine.identity.keys import Identity
 from engine.manifest.parse import parameter_count
 from engine.manifest.verify import VerifiedManifest
+from engine.runtime.catch_up import CHUNK_BYTES
 from engine.runtime.config import EngineConfig
 from engine.runtime.model import ModelState
 from engine.runtime.project_folder import CHECKPOINTS_NAME, SCRATCH_NAME, keep_manifest
@@ -18,6 +21,9 @@ from engine.signaling.messages import IceServer
 from engine.store.rows import JoinedProject
 from engine.transport.config import WebRtcConfig
 from engine.transport.webrtc import WebRtcNetwork
+
+MESSAGE_MARGIN_BYTES: Final = 64 * 1024
+"""For a bulk message's fields beside its payload."""
 
 
 def make_session(
@@ -36,6 +42,7 @@ def make_session(
     """
     folder = config.paths.project_dir(project.project_id)
     keep_manifest(folder, joined.signed)
+    count = parameter_count(project.manifest)
     room = HubRoom(joined.hub_url, project.project_id, identity, http)
     network = WebRtcNetwork(
         identity,
@@ -44,9 +51,10 @@ def make_session(
         WebRtcConfig(
             ice_servers=tuple(IceServer(urls=(url,)) for url in config.ice_server_urls),
             loopback_only=config.loopback_only,
+            max_bulk_bytes=max(4 * count, CHUNK_BYTES) + MESSAGE_MARGIN_BYTES,
         ),
     )
-    checkpoints = CheckpointStore(folder / CHECKPOINTS_NAME, project.manifest_hash, parameter_count(project.manifest))
+    checkpoints = CheckpointStore(folder / CHECKPOINTS_NAME, project.manifest_hash, count)
     trainer = WorkerTrainer(
         project, joined.signed.payload, identity.peer_id, folder / SCRATCH_NAME, clock, device=config.device
     )

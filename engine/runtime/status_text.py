@@ -1,12 +1,14 @@
 """The state tree as lines for a terminal, in the window's words. PURE."""
 
+import datetime
+
 from engine.contract.snapshot import EngineState, ProjectCard, SessionState
 from engine.contract.words import problem_sentences, status_sentence
 
 
 def status_text(state: EngineState) -> str:
     """A few lines: the sentence of state, the project, today, and what is wrong."""
-    lines = [status_sentence(state.status, state.session)]
+    lines = [status_sentence(state.status, state.session, time_text=_clock_time)]
     if state.session is not None:
         lines += _session_lines(state.session)
     today = state.today
@@ -17,6 +19,11 @@ def status_text(state: EngineState) -> str:
         title, text = problem_sentences(problem)
         lines.append(f"Problem    {title}. {text}")
     return "\n".join(lines)
+
+
+def _clock_time(at: float) -> str:
+    """Hours and minutes here, of seconds since the epoch."""
+    return datetime.datetime.fromtimestamp(at).astimezone().strftime("%H:%M")
 
 
 def _session_lines(session: SessionState) -> list[str]:

@@ -135,7 +135,7 @@ def _initial(name: str, dimensions: int, std: float, layers: int) -> Initial:
 
 
 def cached_call(module: nn.Module) -> Callable[[torch.Tensor], torch.Tensor]:
-    """A function from further token ids [1, count] to their logits [1, count, vocabulary]; it remembers those before."""
+    """From further token ids [1, count] to their logits [1, count, vocabulary], remembering those before."""
     from transformers.cache_utils import DynamicCache  # not needed to train
 
     # The argument got a new name within major version 5.

@@ -140,7 +140,7 @@ def _serve(pipe: Pipe, start: Start) -> int:
     """Imports torch here, so that the pipe answers to the engine's death from the first moment."""
     import torch
 
-    from engine.training.device import choose_device
+    from engine.training.device import DeviceUnusable, choose_device
     from engine.training.loop import KeepsFailing, TrainingLoop
 
     torch.set_num_threads(max(1, start.threads))
@@ -152,6 +152,8 @@ def _serve(pipe: Pipe, start: Start) -> int:
         lower_priority(LOWEST_NICENESS)
         pipe.send(Ready(device=str(device), parameter_count=parameter_count))
         _turn_until_stopped(pipe, loop)
+    except DeviceUnusable as error:
+        return _failed(pipe, "internal", f"the device cannot be used: {error}")
     except KeepsFailing as error:
         return _failed(pipe, "non_finite", str(error))
     except RuntimeError as error:

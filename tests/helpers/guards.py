@@ -136,7 +136,9 @@ async def _no_task_left() -> AsyncIterator[None]:
 
 def pytest_itemcollected(item: pytest.Item) -> None:
     if pytest_asyncio.is_async_test(item):
-        item.fixturenames.insert(0, "_no_task_left")
+        # What is set up first is torn down last: the logs are judged when even the loop has closed.
+        item.fixturenames.remove("_announced_logs_only")
+        item.fixturenames[:0] = ["_announced_logs_only", "_no_task_left"]
 
 
 def pytest_collection_finish() -> None:

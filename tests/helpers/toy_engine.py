@@ -88,7 +88,6 @@ class ToyEngine(QObject):
             self._socket = None
         if self._server is not None:
             self._server.close()
-            self._server.deleteLater()
             self._server = None
 
     # Saying things

@@ -87,7 +87,7 @@ class CollaborativeKernel:
         self._micro_batch += 1
         self._flat.gradients.zero_()
         loss = self._loss(self._text.training, offsets)
-        (loss * count).backward()  # type: ignore[no-untyped-call]
+        torch.autograd.backward(loss * count)
         mean_loss = float(loss.item())
         if not np.isfinite(mean_loss) or not bool(torch.isfinite(self._flat.gradients).all()):
             self._drop()

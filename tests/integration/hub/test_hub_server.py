@@ -14,6 +14,7 @@ import msgspec
 import pytest
 import sqlalchemy as sa
 
+from engine.contract.links import JoinLink, parse_link
 from engine.core.errors import UserError
 from engine.hub.client import HubClient
 from engine.hub.config import HubConfig, sqlite_url
@@ -287,6 +288,7 @@ async def test_pages_show_what_the_api_says(client: HubClient, hub: RunningHub, 
     assert "&lt;b&gt;Ann&lt;/b&gt;" in project
     quoted = hub.url.replace(":", "%3A").replace("/", "%2F")
     assert f'href="potluck://join?hub={quoted}&amp;project={project_id}"' in project
+    assert parse_link(f"potluck://join?hub={quoted}&project={project_id}") == JoinLink(hub.url, project_id)
     assert "default-src 'none'" in headers["Content-Security-Policy"]
     assert headers["X-Content-Type-Options"] == "nosniff"
 
@@ -298,14 +300,17 @@ async def test_the_join_link_names_the_public_address(config: HubConfig, session
         assert "potluck://join?hub=https%3A%2F%2Fhub.example.org&amp;project=" in text
 
 
-async def test_a_forged_host_header_cannot_break_out(client: HubClient, hub: RunningHub) -> None:
+@pytest.mark.parametrize("host", ['a"><script>', "hub:99999", "user@hub", "hub/?x", ""])
+async def test_a_forged_host_header_gets_no_link(client: HubClient, hub: RunningHub, host: str) -> None:
     await client.publish(SIGNED)
     reader, writer = await asyncio.open_connection(hub.host, hub.port)
-    writer.write(b'GET /projects/pocket-python HTTP/1.1\r\nHost: a"><script>\r\nConnection: close\r\n\r\n')
+    writer.write(f"GET /projects/pocket-python HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
     async with asyncio.timeout(10):
         answer = await reader.read()
     writer.close()
     await writer.wait_closed()
+    assert answer.startswith(b"HTTP/1.1 400")
+    assert b"potluck://" not in answer
     assert b"<script" not in answer
 
 

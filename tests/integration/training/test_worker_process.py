@@ -1,13 +1,11 @@
 """A real training process on the tiny project, from start to every kind of end."""
 
 import asyncio
-import logging
 import os
-import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +39,7 @@ from tests.helpers.tiny_project import TINY_CONFIG, TINY_TENSORS, tiny_manifest
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
 
-POSIX = os.name == "posix"
+LOWEST = getattr(psutil, "IDLE_PRIORITY_CLASS", 19)  # the former on Windows
 IMPATIENT = HostTimes(ping_seconds=0.2, shortest_silence_seconds=1.0, silence_factor=1.0, stop_seconds=20.0)
 Event = TypeVar("Event")
 
@@ -111,6 +109,7 @@ async def test_a_whole_life(tmp_path: Path) -> None:
         ready = await bench.until(Ready)
         assert ready == Ready(device="cpu", parameter_count=bench.vectors.parameter_count)
         assert (bench.host.memory_bytes() or 0) > 50_000_000
+        assert psutil.Process(bench.host.pid).nice() == LOWEST
         await bench.host.send(Train(global_step=3))
         first = await bench.until(Accumulated)
         assert (first.global_step, first.samples, first.tokens) == (3, 4, 4 * 32)
@@ -135,7 +134,7 @@ async def test_a_whole_life(tmp_path: Path) -> None:
     assert bench.host.memory_bytes() is None
 
 
-async def test_duty_zero_pauses_and_freeze_is_still_answered(tmp_path: Path) -> None:
+async def test_duty_zero_pauses_freeze_is_still_answered_and_a_killed_worker_is_reported(tmp_path: Path) -> None:
     async with running(tmp_path) as bench:
         await bench.until(Ready)
         await bench.host.send(Throttle(duty=0.0, threads=1))
@@ -145,24 +144,10 @@ async def test_duty_zero_pauses_and_freeze_is_still_answered(tmp_path: Path) -> 
         await bench.host.send(Train(global_step=0, keep=True))
         await bench.host.send(Throttle(duty=0.5, threads=1))
         assert (await bench.until(Accumulated)).samples == 4
-
-
-@pytest.mark.skipif(not POSIX, reason="niceness is POSIX")
-async def test_it_runs_at_the_lowest_priority(tmp_path: Path) -> None:
-    async with running(tmp_path) as bench:
-        await bench.until(Ready)
-        assert psutil.Process(bench.host.pid).nice() == 19
-
-
-async def test_a_killed_worker_is_reported(tmp_path: Path) -> None:
-    async with running(tmp_path) as bench:
-        await bench.until(Ready)
-        await bench.host.send(Train(global_step=0))
-        await bench.until(Accumulated)
         psutil.Process(bench.host.pid).kill()
         died = await bench.until(WorkerDied)
         assert not died.hung
-        assert not POSIX or died.exit_code == -signal.SIGKILL
+        assert died.exit_code != 0
         await bench.host.send(Freeze())
         assert [event async for event in bench.events] == []
 
@@ -286,7 +271,7 @@ async def test_a_cancelled_close_still_kills(tmp_path: Path) -> None:
 STUBBORN = "import threading; threading.Event().wait()"
 
 PARENT = """
-import asyncio, os, sys
+import asyncio, psutil, sys
 from tests.integration.training.test_worker_process import running
 from engine.training.protocol import Accumulated, Ready, Train
 from pathlib import Path
@@ -297,13 +282,12 @@ async def main():
         await bench.host.send(Train(global_step=0))
         await bench.until(Accumulated)
         print(bench.host.pid, flush=True)
-        os.kill(os.getpid(), 9)
+        psutil.Process().kill()
 
 asyncio.run(main())
 """
 
 
-@pytest.mark.skipif(not POSIX, reason="SIGKILL is POSIX")
 def test_the_worker_dies_with_its_engine(tmp_path: Path) -> None:
     root = Path(__file__).parents[3]
     parent = subprocess.run(
@@ -314,7 +298,7 @@ def test_the_worker_dies_with_its_engine(tmp_path: Path) -> None:
         timeout=100,
         check=False,
     )
-    assert parent.returncode == -signal.SIGKILL, parent.stderr
+    assert parent.stdout, parent.stderr
     try:
         psutil.Process(int(parent.stdout)).wait(timeout=20)
     except psutil.NoSuchProcess:
@@ -322,6 +306,7 @@ def test_the_worker_dies_with_its_engine(tmp_path: Path) -> None:
 
 
 def test_the_engines_side_needs_no_torch() -> None:
-    code = "import sys; import engine.training.host, engine.training.buffers, engine.training.restart; print('torch' in sys.modules)"
+    modules = "engine.training.host, engine.training.buffers, engine.training.restart, engine.checkpoints.transfer"
+    code = f"import sys, {modules}; print('torch' in sys.modules)"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert result.stdout.strip() == "False"

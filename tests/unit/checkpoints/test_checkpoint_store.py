@@ -70,7 +70,8 @@ def test_a_damaged_newest_is_set_aside_and_the_older_used(tmp_path: Path, damage
     path = store.save(make_state(COUNT, 4))
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
-    path.write_bytes({"flip": data, "truncate": data[:-9], "empty": b"", "huge": data + bytes(100_000)}[damage])
+    damaged = {"flip": data, "truncate": data[:-9], "empty": bytearray(), "huge": data + bytes(100_000)}
+    path.write_bytes(damaged[damage])
     loaded = store.load_newest()
     assert loaded is not None
     assert loaded.global_step == 2
@@ -138,6 +139,27 @@ def test_a_state_of_another_project_is_not_saved(tmp_path: Path) -> None:
         make_store(tmp_path).save(make_state(COUNT, manifest_hash=bytes(32)))
     with pytest.raises(ValueError, match="another project"):
         make_store(tmp_path).save(make_state(COUNT + 1))
+
+
+def test_a_reader_beside_a_writer_changes_nothing(tmp_path: Path, expect_log: Any) -> None:
+    expect_log("engine.checkpoints.store", level=logging.WARNING)
+    store = make_store(tmp_path)
+    store.save(make_state(COUNT, 2))
+    store.save(make_state(COUNT, 4)).write_bytes(b"damaged")
+    (tmp_path / f".{name_of(6)}.0a1b2c3d.tmp").write_bytes(b"being written")
+    before = names(tmp_path)
+    reader = CheckpointStore(tmp_path, PROJECT, COUNT, writer=False)
+    loaded = reader.load_newest()
+    assert loaded is not None
+    assert loaded.global_step == 2
+    assert names(tmp_path) == before
+    with pytest.raises(ValueError, match="for reading"):
+        reader.save(make_state(COUNT, 6))
+
+
+def test_a_reader_of_a_missing_folder_finds_nothing_and_makes_nothing(tmp_path: Path) -> None:
+    assert CheckpointStore(tmp_path / "none", PROJECT, COUNT, writer=False).load_newest() is None
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_other_files_in_the_folder_are_left_alone(tmp_path: Path) -> None:

@@ -123,6 +123,11 @@ def test_resumes_a_minute_after_the_last_key() -> None:
     assert settle(with_(idle_seconds=12.0)).resumes_at == NOW + IN_USE_SECONDS - 12.0
 
 
+@pytest.mark.parametrize(("age", "resumes_in"), [(0.0, 48.0), (3.0, 45.0), (500.0, 0.0), (-500.0, 48.0)])
+def test_the_moment_does_not_move_when_a_reading_is_used_again(age: float, resumes_in: float) -> None:
+    assert settle(with_(idle_seconds=12.0, read_at=NOW - age)).resumes_at == NOW + resumes_in
+
+
 def test_heat_stops_and_cooling_resumes_with_a_gap_between() -> None:
     memory, states = GovernorMemory(), []
     for minute, celsius in enumerate([94.9, HOT_CELSIUS, 90.0, COOL_CELSIUS, 84.9, 94.9, 96.0]):

@@ -107,6 +107,16 @@ def test_idle_is_not_asked_more_often_than_needed(tmp_path: Path, clock: ManualC
     assert asked == [NOW, NOW + 2]
 
 
+def test_no_gpu_is_asked_after_closing(tmp_path: Path, clock: ManualClock) -> None:
+    idle = IdleReader([], "nobody is here", clock.monotonic)
+    gpus = GpuReader("Apple M2", nvidia_command=["/nonexistent"], drm=tmp_path, is_mac=True)
+    prober = Prober(tmp_path, idle=idle, gpus=gpus, monotonic=clock.monotonic)
+    assert [gpu.name for gpu in prober.read(NOW).gpus] == ["Apple M2 GPU"]
+    prober.close()
+    prober.close()
+    assert prober.read(NOW).gpus == ()
+
+
 def test_a_folder_that_is_not_there_yet(tmp_path: Path) -> None:
     free = probe.disk.read_free_bytes(tmp_path / "a" / "b")
     assert free is not None

@@ -108,6 +108,19 @@ async def careful():
 async def test_good_task_of_fixture(careful):
     pass
 
+async def test_bad_logged_while_the_loop_closes():
+    async def generate():
+        try:
+            yield
+        finally:
+            log.warning("surprise")
+    generator = generate()
+    await anext(generator)
+    test_bad_logged_while_the_loop_closes.kept = generator
+
+def test_good_after_it():
+    pass
+
 async def test_bad_exception_never_retrieved():
     async def fail():
         raise ValueError("lost")

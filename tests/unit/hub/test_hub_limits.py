@@ -49,6 +49,8 @@ def test_what_is_no_address_counts_as_one_caller() -> None:
     [
         {"port": 70000},
         {"port": -1},
+        {"public_url": "hub.example.org"},
+        {"public_url": "https://user:password@hub.example.org"},
         {"limits": HubLimits(max_room_peers=0)},
         {"limits": HubLimits(max_room_peers=10_000)},
         {"ice_servers": (IceServer(urls=()),)},
@@ -56,5 +58,5 @@ def test_what_is_no_address_counts_as_one_caller() -> None:
     ],
 )
 def test_a_configuration_that_cannot_work_is_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(ValueError, match=r"port|room|ICE"):
+    with pytest.raises(ValueError, match=r"port|room|ICE|public address"):
         HubConfig(database_url="sqlite:///hub.db", **wrong)  # type: ignore[arg-type]

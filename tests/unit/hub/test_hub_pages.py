@@ -3,11 +3,10 @@
 import base64
 import hashlib
 import re
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from engine.hub.pages import Pages, exact, join_link, rounded, short, view_of
+from engine.hub.pages import Pages, exact, rounded, short, view_of
 from engine.hub.protocol import Board, BoardEntry
 from engine.manifest.verify import open_signed
 from tests.helpers.hub_samples import identity, sealed
@@ -33,7 +32,7 @@ def test_titles_and_names_cannot_bring_markup() -> None:
     pages = Pages(ATTACK)
     texts = [
         pages.index([view]),
-        pages.project(view, board_of("<b>bold</b><i>"), join_link('http://a/"><script>', "x"), ['"><script>']),
+        pages.project(view, board_of("<b>bold</b><i>"), 'potluck://"><script>', ['"><script>']),
         pages.error(ATTACK, ATTACK),
     ]
     for text in texts:
@@ -53,14 +52,6 @@ def test_pages_carry_no_script_and_a_policy_that_forbids_it() -> None:
     assert "default-src 'none'" in pages.content_security_policy
     assert "script" not in pages.content_security_policy
     assert " style=" not in text
-
-
-def test_the_join_link_names_hub_and_project() -> None:
-    link = join_link("https://hub.example.org/a b?c&d", "ab" * 32)
-    parts = urlsplit(link)
-    assert (parts.scheme, parts.netloc) == ("potluck", "join")
-    assert parse_qs(parts.query) == {"hub": ["https://hub.example.org/a b?c&d"], "project": ["ab" * 32]}
-    assert "hub=https%3A%2F%2Fhub.example.org%2F" in link
 
 
 @pytest.mark.parametrize(

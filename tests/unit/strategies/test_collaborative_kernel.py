@@ -31,7 +31,7 @@ def reference_gradients(manifest: Manifest, step: int, micro_batches: list[int])
         for offset in sample_offsets(manifest.model.seed, PEER, step, micro, BATCH, text.size - LENGTH):
             tokens = torch.from_numpy(text[offset : offset + LENGTH + 1].astype(np.int64))[None]
             loss = functional.cross_entropy(module(input_ids=tokens[:, :-1]).logits[0], tokens[0, 1:])
-            loss.backward()
+            torch.autograd.backward(loss)
             loss_sum += loss.item() * LENGTH
     gradients = [parameter.grad for parameter in module.parameters() if parameter.grad is not None]
     return torch.cat([gradient.flatten() for gradient in gradients]).numpy(), loss_sum

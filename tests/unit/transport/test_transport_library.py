@@ -12,9 +12,11 @@ from tests.helpers.guards import ExpectLog
 
 def failing(file: str, error: Exception) -> Callable[[], Coroutine[Any, Any, None]]:
     """A coroutine function that seems to come from `file`."""
-    scope: dict[str, Any] = {"error": error}
-    exec(compile("async def work():\n    raise error\n", file, "exec"), scope)  # noqa: S102
-    work: Callable[[], Coroutine[Any, Any, None]] = scope["work"]
+
+    async def work() -> None:
+        raise error
+
+    work.__code__ = work.__code__.replace(co_filename=file)
     return work
 
 
