@@ -72,8 +72,6 @@ def _aggregator_weights(vector_length: int, rates: Sequence[int]) -> list[int]:
 def _largest_remainder(total: int, weights: Sequence[int]) -> list[int]:
     """`total` split in proportion to `weights`; leftovers go to the largest remainders, then to the first."""
     whole = sum(weights)
-    if not whole:
-        return []
     result = [total * weight // whole for weight in weights]
     by_remainder = sorted(range(len(weights)), key=lambda index: (-(total * weights[index] % whole), index))
     for index in by_remainder[: total - sum(result)]:

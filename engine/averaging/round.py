@@ -276,8 +276,6 @@ class RoundMachine:
                 self._take_begin(message, now)
             case Discard():
                 self._void(message.reason or "the leader voided the round", message.blame)
-            case Propose():
-                self._ignore(peer, "Propose came twice")
             case Part() | AveragedPart() | Vote() | Abstain() | Commit():
                 self._take_in_exchange(peer, message, now)
 

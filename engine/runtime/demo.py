@@ -92,7 +92,7 @@ class _Demo:
         names = [f"volunteer-{number}" for number in range(1, self._volunteer_count + 1)]
         for name in names:
             await self._add(name, ["--hub", hub.url, "--join", PROJECT, "--name", _title(name), "--unattended"], tasks)
-        own = ["--hub", hub.url, "--name", "You", "--unattended"]
+        own = ["--hub", hub.url, "--name", "This computer", "--unattended"]
         await self._add("you", [*own, *(["--join", PROJECT] if self._headless else [])], tasks)
         self._say(f"The hub's page for everybody: {hub.url}/projects/{PROJECT}")
 
@@ -127,7 +127,9 @@ class _Demo:
     async def _window(self) -> None:
         """The window as a child; ends when it does."""
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "app", "--data-dir", str(self._processes.paths("you").data_dir)
+            sys.executable,
+            *("-m", "app", "--attach", "--quit-on-close"),
+            *("--data-dir", str(self._processes.paths("you").data_dir)),
         )
         try:
             await process.wait()

@@ -108,10 +108,11 @@ class RoundBook:
         return self._points[step]
 
     def _receipts(self, result: RoundResult, at: float) -> list[SignedReceipt]:
-        """An aggregator vouches for everybody else whose work it accepted."""
+        """This computer vouches for everybody else whose work it saw committed.
+
+        Every member does, whatever its share: few aggregate a small vector, and half of the others must sign.
+        """
         me = self._identity.peer_id
-        if not any(member.peer_id == me and member.share for member in result.roll):
-            return []
         members = members_hash([member.peer_id for member in result.roll])
         accepted = [result.roll[index] for index in result.accepted]
         return [

@@ -412,10 +412,15 @@ class Session:
         await self._peers.check_deadlines(now)
         self._say_progress(now)
         if self._round is None and self._fetch is None:
-            if self._leave_by is not None and (now >= self._leave_by or self._totals.samples == 0):
+            if self._leave_by is not None and (now >= self._leave_by or not self._has_work_to_hand_in()):
                 self._ended = True
                 return
             await self._follow_swarm(now)
+
+    def _has_work_to_hand_in(self) -> bool:
+        """There is something accumulated, and enough others to take it."""
+        minimum_peers = self._parts.project.manifest.training.minimum_peers
+        return self._totals.samples > 0 and len(self._peers.ready()) + 1 >= minimum_peers
 
     async def _follow_swarm(self, now: float) -> None:
         match self._swarm.decide(now):
@@ -562,10 +567,11 @@ class Session:
             self._parts.listener.on_problem(
                 ProblemCode.CHECKPOINT_DISK_FULL,
                 ProblemAction.DISMISS,
-                {"path": str(error.path), "detail": error.reason},
+                {"path": str(error.path.parent), "detail": error.reason},
             )
             return
         self._report.checkpoint_at = self._parts.clock.now()
+        self._parts.listener.on_mended(ProblemCode.CHECKPOINT_DISK_FULL)
 
     # What others hear.
 

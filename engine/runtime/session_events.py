@@ -69,3 +69,6 @@ class SessionListener(Protocol):
 
     def on_problem(self, code: ProblemCode, action: ProblemAction, params: dict[str, Scalar]) -> None:
         """The user should know."""
+
+    def on_mended(self, code: ProblemCode) -> None:
+        """What was told before is over."""

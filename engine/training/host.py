@@ -60,6 +60,16 @@ class Watch:
         self._number = 0
         self._longest = 0.0
         self._busy_before = 0.0
+        self._looked_at = now
+
+    def on_beat(self, now: float) -> None:
+        """Call before `problem`, every `ping_seconds`. If that came late (the computer slept, the engine was held up)
+        the silence may be ours, so the worker gets its time anew."""
+        late_seconds = now - self._looked_at - self._times.ping_seconds
+        self._looked_at = now
+        if late_seconds > self._times.shortest_silence_seconds / 2:
+            self._asked_at = dict.fromkeys(self._asked_at, now)
+            self._started_at += late_seconds
 
     def on_ready(self) -> None:
         """From here on pings count, not the start."""
@@ -240,6 +250,7 @@ class WorkerHost:
     async def _heartbeat(self, process: asyncio.subprocess.Process) -> None:
         loop = asyncio.get_running_loop()
         while process.returncode is None:
+            self._watch.on_beat(loop.time())
             problem = self._watch.problem(loop.time())
             if problem:
                 self._kill_for(process, problem, hung=True)

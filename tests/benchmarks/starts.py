@@ -3,6 +3,7 @@
 import contextlib
 import os
 import sys
+import sysconfig
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +28,9 @@ class StartTimes:
     total: float
 
 
-async def timed_start(children: Children, patience: Patience, name: str, arguments: list[str]) -> tuple[Engine, StartTimes]:
+async def timed_start(
+    children: Children, patience: Patience, name: str, arguments: list[str]
+) -> tuple[Engine, StartTimes]:
     """Start an engine, and look at it every POLL_SECONDS until it trains.
 
     Raises:
@@ -65,10 +68,10 @@ def forget_code() -> bool:
     """
     if sys.platform != "linux":
         return False
-    os.sync()
-    for root in {sys.prefix, sys.base_prefix, str(Path(__file__).resolve().parents[2])}:
-        for folder, subfolders, names in os.walk(root):
-            subfolders[:] = [name for name in subfolders if name not in (".git", "proc", "sys", "dev")]
+    repository = Path(__file__).resolve().parents[2]
+    roots = {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    for root in (*roots, *map(str, (repository / "engine", repository / "resources"))):
+        for folder, _, names in os.walk(root):
             for name in names:
                 if os.path.splitext(name)[1] in CODE_SUFFIXES or ".so." in name:
                     _forget(os.path.join(folder, name))

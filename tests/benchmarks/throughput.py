@@ -4,8 +4,9 @@ One round of turns is: the plain loop for PLAIN_SECONDS while engine and worker 
 runs; then the engine, while the plain loop waits for its next line. All readings are taken from outside, over the
 control link, at the moment at which a micro-batch ends, so that a window holds whole micro-batches.
 
-- *Accumulating*: STEADY_SECONDS within one global step, from SETTLE_SECONDS after the engine went on. What the engine
-  costs here is what it costs between rounds: reports over the pipe, pings, flat sums, checks for numbers that are none.
+- *Accumulating*: within one global step, from the time when the FROM part of its batch is there to the UNTIL part. What
+  the engine costs here is what it costs between rounds: reports over the pipe, pings, flat sums, checks for numbers
+  that are none, and whatever the engine's own process takes from the worker.
 - *With rounds*: from the first of those readings to the first micro-batch of the next step. That counts the round too:
   freeze, flush, averaging, vote, the optimizer step in numpy, the weights' hash, checkpoints, thaw, and the held-out
   evaluations of the project. On the plain side it counts one clipped step of `torch.optim.AdamW` for the same batch.
@@ -25,11 +26,10 @@ from tests.benchmarks.children import BenchmarkFailed, Engine, Patience, PlainTr
 from tests.benchmarks.plain_protocol import Answer
 
 PLAIN_SECONDS: Final = 4.0
-STEADY_SECONDS: Final = 4.0
-SETTLE_SECONDS: Final = 0.7
 STEP_SECONDS: Final = 6.0
-"""About how long the engine accumulates for one step: longer than the windows above, so that one fits in."""
-POLL_SECONDS: Final = 0.05
+"""About how long the engine accumulates for one step."""
+FROM, UNTIL = 0.15, 0.85
+POLL_SECONDS: Final = 0.1
 PATIENCE_SECONDS: Final = 60.0
 
 
@@ -75,12 +75,10 @@ class EngineTrainer:
 
     async def turn(self) -> EngineTurn:
         """One window within a step, and one to the next step's first micro-batch."""
-        await self._patience.rest(SETTLE_SECONDS)
-        first, cpu_before = await self._edge(), await self._cpu_seconds()
-        await self._patience.rest(STEADY_SECONDS)
-        last, cpu_after = await self._edge(), await self._cpu_seconds()
+        first, cpu_before = await self._edge_after(FROM), await self._cpu_seconds()
+        last, cpu_after = await self._edge_after(UNTIL), await self._cpu_seconds()
         if last.global_step != first.global_step:
-            raise BenchmarkFailed("a step ended within the window; the machine changed its speed too much")
+            raise BenchmarkFailed("a step ended before its batch was full")
         next_step = await self._next_step(first.global_step)
         session = await session_of(self._engine)
         seconds = last.at - first.at
@@ -106,6 +104,15 @@ class EngineTrainer:
             await self._patience.rest(POLL_SECONDS)
         return await self._edge()
 
+    async def _edge_after(self, fraction: float) -> Reading:
+        """The end of a micro-batch when this much of the batch is there."""
+        step = (await session_of(self._engine)).global_step
+        while True:
+            session = await session_of(self._engine)
+            if session.global_step != step or session.my_samples >= fraction * session.target_batch_samples:
+                return await self._edge()
+            await self._patience.rest(POLL_SECONDS)
+
     async def _edge(self) -> Reading:
         """The end of the micro-batch in hand: asks until the count changes, with no rest between."""
         before = (await session_of(self._engine)).my_samples
@@ -123,9 +130,7 @@ class EngineTrainer:
         return engine.user + engine.system, worker.user + worker.system
 
 
-async def take_turns(
-    plain: PlainTrainer, engine: EngineTrainer, turns: int
-) -> tuple[list[Answer], list[EngineTurn]]:
+async def take_turns(plain: PlainTrainer, engine: EngineTrainer, turns: int) -> tuple[list[Answer], list[EngineTurn]]:
     """`turns` windows of each, a plain one before and beside each of the engine's."""
     answers, engine_turns = [], []
     await engine.finish_step()

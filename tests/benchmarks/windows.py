@@ -1,4 +1,4 @@
-"""Seconds from starting the window's process to its first paint, and until it is usable: it shows the engine's state."""
+"""Seconds from starting the window's process to its first paint, and to the first that shows the engine's state."""
 
 import asyncio
 import os
@@ -34,7 +34,9 @@ async def screen(children: Children) -> dict[str, str]:
     return {"QT_QPA_PLATFORM": "offscreen"}
 
 
-async def start_windows(children: Children, engine: Engine, environment: dict[str, str], count: int) -> list[WindowStart]:
+async def start_windows(
+    children: Children, engine: Engine, environment: dict[str, str], count: int
+) -> list[WindowStart]:
     """One window after the other, each ended before the next; the first of `count` + 1 only warms up."""
     starts = [await _start(children, engine, environment) for _ in range(count + 1)]
     return starts[1:]

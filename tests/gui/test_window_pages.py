@@ -28,7 +28,9 @@ def test_every_page_of_every_state_is_painted(make_desk: MakeDesk, name: str) ->
     for page in PAGES:
         desk.window.show_page(page)
         image = desk.window.grab().toImage()
-        colours = {image.pixelColor(x, y).name() for x in range(0, image.width(), 9) for y in range(0, image.height(), 9)}
+        colours = {
+            image.pixelColor(x, y).name() for x in range(0, image.width(), 9) for y in range(0, image.height(), 9)
+        }
         assert len(colours) > 4, page
         assert texts(desk)
         assert "{" not in texts(desk)
@@ -64,7 +66,11 @@ def test_the_header_says_state_and_offers_one_control(
     header = desk.window.header
     assert header.sentence.text() == head
     assert header.control is control
-    shown = [b for b in (header.pause_button, header.resume_button, header.choose_button, header.retry_button) if b.isVisible()]
+    shown = [
+        b
+        for b in (header.pause_button, header.resume_button, header.choose_button, header.retry_button)
+        if b.isVisible()
+    ]
     assert len(shown) == (control is not Control.NONE)
 
 
@@ -79,7 +85,10 @@ def test_home_shows_what_the_engine_counts(make_desk: MakeDesk) -> None:
     assert home.losses.text() == "training 1.741, held-out 1.803"
     assert home.written.text.toPlainText().startswith("def set_value(self, name, value):")
     rows = [[home.peers_model.index(r, c).data() for c in range(5)] for r in range(2)]
-    assert rows == [["Ada's attic", "direct", "64", "46.2", "38 ms"], [f"Unnamed ({toy_states.LIN[:6]})", "relayed", "64", "18.9", "112 ms"]]
+    assert rows == [
+        ["Ada's attic", "direct", "64", "46.2", "38 ms"],
+        [f"Unnamed ({toy_states.LIN[:6]})", "relayed", "64", "18.9", "112 ms"],
+    ]
 
 
 def test_the_curve_is_drawn_marked_and_read_by_keyboard(make_desk: MakeDesk) -> None:

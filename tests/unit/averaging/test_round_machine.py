@@ -413,6 +413,8 @@ def test_what_a_member_said_first_stands() -> None:
     machine.on_message(B, Abstain(round_id=ROUND, reason="x"), 0.5)
     machine.on_message(B, Vote(round_id=ROUND, digests=(good_digest(),)), 0.5)
     assert [type(effect) for effect in machine.take_effects()] == [Ignored]
+    machine.on_message(B, Abstain(round_id=ROUND, reason="x"), 0.5)
+    assert [type(effect) for effect in machine.take_effects()] == [Ignored]
     machine.on_message(C, Vote(round_id=ROUND, digests=(good_digest(),)), 0.6)
     assert isinstance(outcome(machine.take_effects()), Committed)
 
@@ -653,6 +655,40 @@ def test_an_aggregator_with_nothing_sound_abstains() -> None:
     assert sent(effects, Abstain) == [A]
 
 
+def test_an_aggregator_to_whom_nothing_came_abstains() -> None:
+    bench = Bench(aggregator=B).gathered()
+    bench.hear(A, Begin(round_id=ROUND, global_step=7, members=bench.roll), 0.2)
+    bench.take()
+    bench.machine.on_timer(0.2 + LIMITS.parts_seconds)  # not even its own part
+    assert sent(bench.take(), Abstain) == [A]
+
+
+def test_a_member_that_leaves_says_so() -> None:
+    for make, kind in ((Bench.gathered, Decline), (Bench.exchanging, Abstain), (Bench.voted, Abstain)):
+        bench = make(Bench())
+        bench.machine.abort("the user left", 1.0)
+        effects = bench.take()
+        assert sent(effects, kind) == [A]
+        assert outcome(effects) == Discarded("the user left", None)
+
+
+def test_a_peer_whose_link_came_back_counts_again() -> None:
+    machine = three()
+    machine.on_peer_lost(C, 0.45)
+    machine.on_message(C, Part(round_id=ROUND, payload=payload(3.0)), 0.5)  # late, but it lives
+    machine.on_message(B, Vote(round_id=ROUND, digests=(good_digest(),)), 0.6)
+    assert not machine.ended
+    machine.on_message(C, Vote(round_id=ROUND, digests=(good_digest(),)), 0.7)
+    assert machine.state is RoundState.COMMITTED
+
+
+def test_a_leader_whose_link_came_back_is_waited_for_again() -> None:
+    bench = Bench().voted()
+    bench.machine.on_peer_lost(A, 1.0)
+    bench.hear(A, bench.average(), 1.5)
+    assert bench.machine.next_deadline() == 0.2 + LIMITS.commit_seconds
+
+
 # Misbehaviour.
 
 
@@ -709,13 +745,35 @@ def test_a_part_of_another_size_costs_its_sender() -> None:
     assert [row.index for row in job.rows] == [0, 1]
 
 
+def test_what_comes_without_samples_or_names_one_without_is_a_fault() -> None:
+    bench = Bench(aggregator=B).gathered()
+    bench.roll = make_roll(
+        [(A, Contribution(2, 16, 20.0, 1e5)), (B, Contribution(2, 16, 20.0, 9e6)), (C, Contribution(0, 0, 0.0, 1e5))],
+        LENGTH,
+    )
+    bench.hear(A, Begin(round_id=ROUND, global_step=7, members=bench.roll), 0.2)
+    bench.take()
+    bench.hear(C, Part(round_id=ROUND, payload=payload(1.0)), 0.3)
+    assert faults(bench.take()) == ["sent a part without having samples"]
+    bench = Bench(aggregator=A).gathered()
+    bench.roll = make_roll(
+        [(A, Contribution(2, 16, 20.0, 9e6)), (B, Contribution(2, 16, 20.0, 1e5)), (C, Contribution(0, 0, 0.0, 1e5))],
+        LENGTH,
+    )
+    bench.hear(A, Begin(round_id=ROUND, global_step=7, members=bench.roll), 0.2)
+    bench.take()
+    bench.hear(A, bench.average(), 0.3)
+    assert faults(bench.take()) == ["names a contributor that has no samples"]
+
+
 def test_another_round_and_a_repeated_message_are_ignored() -> None:
     bench = Bench().exchanging()
     bench.hear(A, Discard(round_id=b"x" * 16, reason="x"), 0.3)
     bench.hear(A, Begin(round_id=ROUND, global_step=7, members=bench.roll), 0.3)
+    bench.hear(A, Propose(round_id=ROUND, global_step=7, weights_hash=bytes(32), attempt=0), 0.3)
     bench.hear(A, bench.average(), 0.3)
     bench.hear(A, bench.average(), 0.3)
-    assert [type(effect) for effect in bench.take()] == [Ignored, Ignored, Inspect, Ignored]
+    assert [type(effect) for effect in bench.take()] == [Ignored, Ignored, Ignored, Inspect, Ignored]
 
 
 def test_a_hosts_own_mistakes_raise() -> None:

@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 from engine.training.host import HostTimes, Watch, worker_environment
@@ -45,6 +46,26 @@ def test_long_micro_batches_earn_patience() -> None:
     assert watch.silence_allowed_seconds() == 80.0
 
 
+def test_an_engine_that_looked_late_blames_nobody() -> None:
+    watch = ready_watch()
+    watch.on_beat(0.0)
+    watch.next_ping(0.0)
+    watch.on_beat(600.0)  # the computer slept
+    assert watch.problem(600.0) == ""
+    for now in range(602, 614, 2):
+        watch.on_beat(float(now))
+    assert watch.problem(614.0) == ""
+    assert watch.problem(616.0) != ""
+
+
+def test_sleep_does_not_count_as_starting_time() -> None:
+    watch = Watch(TIMES, 0.0)
+    watch.on_beat(2.0)
+    watch.on_beat(904.0)
+    assert watch.problem(904.0) == ""
+    assert watch.problem(1010.0) != ""
+
+
 def test_pongs_nobody_asked_for_change_nothing() -> None:
     watch = ready_watch()
     watch.next_ping(0.0)
@@ -57,6 +78,6 @@ def test_the_environment_keeps_the_worker_off_the_network_and_to_its_threads() -
     assert environment["HF_HUB_OFFLINE"] == "1"
     assert environment["OMP_NUM_THREADS"] == "2"
     assert environment["HOME"] == "h"
-    first, rest = environment["PYTHONPATH"].split(":") if ":" in environment["PYTHONPATH"] else ("", "")
+    first, rest = environment["PYTHONPATH"].split(os.pathsep)
     assert (Path(first) / "engine" / "training").is_dir()
     assert rest == "elsewhere"
