@@ -90,5 +90,5 @@ class InstanceServer(QObject):
             socket.abort()
             return
         socket.write(_ANSWER)
-        socket.flush()
+        socket.disconnectFromServer()  # once the answer is written
         self.called.emit(call.link)

@@ -56,7 +56,7 @@ class HomePage(Page):
         row = [self.today, self.rounds, self.pace, next_holder]
         figures.body.addWidget(Columns(row, threshold=620, narrow=2, gap=24))
         self.welcome = Welcome(self.context.theme)
-        below = Columns([self.written, self._peers_card()], threshold=WIDE, stretches=(9, 10))
+        below = Columns([self.written, self._peers_card()], threshold=WIDE, stretches=(5, 6))
         self._joined_parts: list[QWidget] = [figures, self._learning_card(), below]
         self.column.addWidget(self.welcome, 1)
         for part, stretch in zip(self._joined_parts, (0, 3, 2), strict=True):
@@ -71,7 +71,9 @@ class HomePage(Page):
 
     def _peers_card(self) -> Card:
         card = Card(say("home", "Other computers"))
-        self.peers_table = Table(self.peers_model, say("home", "Other computers"), stretch_column=0, give_way=(4,))
+        self.peers_table = Table(
+            self.peers_model, say("home", "Other computers"), stretch_column=0, give_way=(4,), least=130
+        )
         self.peers_table.setMinimumHeight(170)
         self.peers_empty = EmptyState(self.context.theme, "computers")
         self._peers_stack = QStackedWidget()

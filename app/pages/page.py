@@ -1,6 +1,6 @@
 """What all pages have in common."""
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, QObject, Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QScrollArea, QScrollBar, QVBoxLayout, QWidget
 
@@ -24,12 +24,17 @@ def centred(inner: QWidget) -> QHBoxLayout:
 
 
 class PageScroll(QScrollArea):
-    """Scrolls a page; its bar lies over the margin, so that pages with and without one keep the same edges."""
+    """Scrolls a page; its bar lies over the margin, so that pages with and without one keep the same edges.
+
+    The canvas is as high as its wrapped text needs at this width; Qt's own resizing asks for the height at the least
+    width, which leaves empty room below.
+    """
 
     def __init__(self, canvas: QWidget, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self._canvas = canvas
         self.setWidget(canvas)
-        self.setWidgetResizable(True)
+        canvas.installEventFilter(self)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -42,15 +47,29 @@ class PageScroll(QScrollArea):
         self._range_changed(own.minimum(), own.maximum())
 
     def _range_changed(self, low: int, high: int) -> None:
+        own = self.verticalScrollBar()
         self._bar.setRange(low, high)
-        self._bar.setPageStep(self.verticalScrollBar().pageStep())
-        self._bar.setSingleStep(self.verticalScrollBar().singleStep())
+        self._bar.setPageStep(own.pageStep())
+        self._bar.setSingleStep(own.singleStep())
         self._bar.setVisible(high > low)
+
+    def _fit(self) -> None:
+        layout = self._canvas.layout()
+        if layout is None:
+            return
+        width = self.viewport().width()
+        needed = layout.minimumHeightForWidth(width) if layout.hasHeightForWidth() else layout.minimumSize().height()
+        self._canvas.resize(width, max(needed, self.viewport().height()))
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if watched is self._canvas and event.type() == QEvent.Type.LayoutRequest:
+            self._fit()
+        return super().eventFilter(watched, event)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
+        self._fit()
         self._bar.setGeometry(self.width() - BAR_WIDTH, 0, BAR_WIDTH, self.height())
-        self._bar.setPageStep(self.verticalScrollBar().pageStep())
         self._bar.raise_()
 
 

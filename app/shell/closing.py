@@ -3,7 +3,7 @@
 from typing import Final
 
 from PySide6.QtCore import QObject, QTimer, Signal
-from PySide6.QtWidgets import QDialog, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QDialog, QWidget
 
 from app.context import Context
 from app.language import say
@@ -11,43 +11,31 @@ from app.link import operations
 from app.shell.main_window import MainWindow
 from app.shell.tray import Tray
 from app.widgets.buttons import push_button
+from app.widgets.sheet import Sheet
 from app.widgets.text import Text
 
+NOTE_WIDTH: Final = 480
 STOP_MILLISECONDS: Final = 10_000
 """How long the engine may take to end politely before the window goes anyway; it then ends by itself."""
 
 
-class ClosingNote(QDialog):
+class ClosingNote(Sheet):
     """Said once: closing the window leaves training on."""
 
     STOP: Final = 2
 
     def __init__(self, parent: QWidget, *, tray: bool) -> None:
-        super().__init__(parent)
-        title = say("closing", "Training goes on without this window.")
-        self.setWindowTitle("Potluck")
-        self.setFixedWidth(460)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(24, 24, 24, 24)
-        column.setSpacing(12)
-        column.addWidget(Text(title, "heading", wrap=True))
+        super().__init__(say("closing", "Training goes on without this window."), NOTE_WIDTH, parent)
         in_tray = say("closing", "Potluck stays in the tray: open, pause or stop it there. This is said only once.")
         no_tray = say("closing", "Open Potluck again to pause or stop it. This is said only once.")
         text = in_tray if tray else no_tray
-        column.addWidget(Text(text, wrap=True))
-        self.setAccessibleName(title)
+        self.body.addWidget(Text(text, wrap=True))
         self.setAccessibleDescription(text)
         self.stop_button = push_button(say("closing", "Stop and quit"))
         self.stop_button.clicked.connect(lambda: self.done(self.STOP))
         self.close_button = push_button(say("closing", "Close window"), action=True)
-        self.close_button.setDefault(True)
         self.close_button.clicked.connect(self.accept)
-        row = QHBoxLayout()
-        row.addStretch(1)
-        row.addWidget(self.stop_button)
-        row.addWidget(self.close_button)
-        column.addSpacing(4)
-        column.addLayout(row)
+        self.finish(self.stop_button, self.close_button)
 
 
 class Closing(QObject):

@@ -5,7 +5,7 @@ from typing import Final
 
 from PySide6.QtCore import QRectF, QSize, Qt, Signal
 from PySide6.QtGui import QColor, QPainter, QPaintEvent
-from PySide6.QtWidgets import QButtonGroup, QFrame, QSizePolicy, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QSizePolicy, QToolButton, QVBoxLayout, QWidget
 
 from app.desktop import icons
 from app.desktop.theme import Theme
@@ -105,7 +105,6 @@ class Rail(QFrame):
         self.setAccessibleName(say("rail", "Pages"))
         self.setFixedWidth(max(RAIL_WIDTH, theme.pixels(RAIL_WIDTH)))
         self.buttons: dict[str, RailButton] = {}
-        self._group = QButtonGroup(self)
         column = QVBoxLayout(self)
         column.setContentsMargins(8, 20, 8, 16)
         column.setSpacing(6)
@@ -113,10 +112,10 @@ class Rail(QFrame):
             button = RailButton(theme, place, number)
             button.clicked.connect(lambda _checked=False, name=place.name: self.chosen.emit(name))
             self.buttons[place.name] = button
-            self._group.addButton(button)
             column.addWidget(button)
         column.addStretch(1)
 
     def show_chosen(self, name: str) -> None:
         """Mark the entry of the page that is shown."""
-        self.buttons[name].setChecked(True)
+        for place, button in self.buttons.items():  # no exclusive group: that would take all but one from the Tab key
+            button.setChecked(place == name)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QDialog, QHBoxLayout, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QWidget
 
 from app.context import Context
 from app.format import count, one_line, size
@@ -12,6 +12,7 @@ from app.link import operations
 from app.link.operation import Failure, Operation
 from app.widgets.buttons import push_button
 from app.widgets.icon_label import IconLabel
+from app.widgets.sheet import Sheet
 from app.widgets.text import Text
 from app.words import failure_sentence
 from engine.contract.links import JoinLink
@@ -20,43 +21,29 @@ from engine.contract.snapshot import ProjectCard
 SHEET_WIDTH = 520
 
 
-class Sheet(QDialog):
-    """A heading, points, an error line, Cancel and one action that asks the engine and closes on success."""
+class AskingSheet(Sheet):
+    """Points, an error line, Cancel, and one action that asks the engine and closes on success."""
 
     def __init__(
         self, context: Context, title: str, points: list[str], verb: str, act: Callable[[], Operation], parent: QWidget
     ) -> None:
-        super().__init__(parent)
+        super().__init__(title, SHEET_WIDTH, parent)
         self._act = act
-        self.setWindowTitle(title)
-        self.setWindowModality(Qt.WindowModality.WindowModal)
-        self.setFixedWidth(SHEET_WIDTH)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(24, 24, 24, 24)
-        column.setSpacing(12)
-        column.addWidget(Text(title, "heading", wrap=True))
+        self.setAccessibleDescription(" ".join(points))
         for point in points:
             row = QHBoxLayout()
             row.setSpacing(10)
             row.addWidget(IconLabel(context.theme, "check", "learning", 18), 0, Qt.AlignmentFlag.AlignTop)
             row.addWidget(Text(point, wrap=True), 1)
-            column.addLayout(row)
+            self.body.addLayout(row)
         self.error = Text(role="error", wrap=True)
         self.error.hide()
-        column.addWidget(self.error)
-        column.addSpacing(4)
+        self.body.addWidget(self.error)
         self.cancel_button = push_button(say("sheet", "Cancel"))
         self.cancel_button.clicked.connect(self.reject)
         self.act_button = push_button(verb, action=True)
-        self.act_button.setDefault(True)
         self.act_button.clicked.connect(self._go)
-        row = QHBoxLayout()
-        row.addStretch(1)
-        row.addWidget(self.cancel_button)
-        row.addWidget(self.act_button)
-        column.addLayout(row)
-        self.setAccessibleName(title)
-        self.setAccessibleDescription(" ".join(points))
+        self.finish(self.cancel_button, self.act_button)
 
     def _go(self) -> None:
         self.act_button.setEnabled(False)
@@ -68,7 +55,7 @@ class Sheet(QDialog):
     def _failed(self, failure: Failure) -> None:
         self.act_button.setEnabled(True)
         self.error.show_text(failure_sentence(failure))
-        self.adjustSize()
+        self.fit()
 
 
 def meaning(card: ProjectCard, replaced: str) -> list[str]:
@@ -89,7 +76,7 @@ def meaning(card: ProjectCard, replaced: str) -> list[str]:
     return points
 
 
-class JoinSheet(Sheet):
+class JoinSheet(AskingSheet):
     """Asks before joining a project of the catalogue."""
 
     def __init__(self, context: Context, card: ProjectCard, *, replaced: str, parent: QWidget) -> None:
@@ -99,7 +86,7 @@ class JoinSheet(Sheet):
         super().__init__(context, title, points, verb, lambda: operations.join(context.link, card.project_id), parent)
 
 
-class LinkSheet(Sheet):
+class LinkSheet(AskingSheet):
     """Asks before following a `potluck://` link: anyone may have written it."""
 
     def __init__(

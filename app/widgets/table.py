@@ -3,8 +3,17 @@
 from collections.abc import Sequence
 
 from PySide6.QtCore import QAbstractItemModel, Qt
-from PySide6.QtGui import QFont, QFontMetrics, QResizeEvent
-from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QTableView, QWidget
+from PySide6.QtGui import QBrush, QFont, QFontMetrics, QPainter, QResizeEvent
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QHeaderView,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QTableView,
+    QWidget,
+)
+
+from app.models.table import AnyIndex
 
 ROW_HEIGHT = 36
 ROOM = 24
@@ -12,10 +21,20 @@ MEASURED_ROWS = 60
 LEAST_STRETCHED = 150
 
 
+class _RowGround(QStyledItemDelegate):
+    """Paints the ground that the model gives a row; the stylesheet alone would leave it out."""
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: AnyIndex) -> None:
+        ground = index.data(Qt.ItemDataRole.BackgroundRole)
+        if isinstance(ground, QBrush):
+            painter.fillRect(option.rect, ground)
+        super().paint(painter, option, index)
+
+
 class Table(QTableView):
     """Whole rows are selected; the keyboard moves through rows and Tab leaves the table.
 
-    One column stretches; where it would get too narrow to read, the columns of `give_way` hide, the first one first.
+    One column stretches; where it would get narrower than `least`, the columns of `give_way` hide, the first one first.
     """
 
     def __init__(
@@ -25,10 +44,12 @@ class Table(QTableView):
         *,
         stretch_column: int,
         give_way: Sequence[int] = (),
+        least: int = LEAST_STRETCHED,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
         self.setModel(model)
+        self.setItemDelegate(_RowGround(self))
         self.setAccessibleName(name)
         self.setShowGrid(False)
         self.setWordWrap(False)
@@ -49,6 +70,7 @@ class Table(QTableView):
         header.setSectionResizeMode(stretch_column, QHeaderView.ResizeMode.Stretch)
         self._stretch_column = stretch_column
         self._give_way = list(give_way)
+        self._least = least
         self._widths = [0] * model.columnCount()
         model.modelReset.connect(self.fit)
         model.dataChanged.connect(self.fit)
@@ -79,6 +101,6 @@ class Table(QTableView):
     def _make_room(self) -> None:
         left = self.viewport().width() - sum(self._widths)
         for column in self._give_way:
-            hide = left < LEAST_STRETCHED
+            hide = left < self._least
             self.setColumnHidden(column, hide)
             left += self._widths[column] if hide else 0

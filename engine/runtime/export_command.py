@@ -18,7 +18,7 @@ def run_export(paths: Paths, options: argparse.Namespace) -> int:
     """
     folder, project = find_project(paths, options.project)
     count = parameter_count(project.manifest)
-    state = CheckpointStore(folder / CHECKPOINTS_NAME, project.manifest_hash, count).load_newest()
+    state = CheckpointStore(folder / CHECKPOINTS_NAME, project.manifest_hash, count, writer=False).load_newest()
     if state is None:
         raise UserError(
             f"{project.manifest.title} has no saved model here yet.",

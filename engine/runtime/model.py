@@ -14,7 +14,7 @@ import numpy as np
 
 from engine.averaging.kernels import apply_step, initial_state, weights_hash
 from engine.checkpoints.state import SharedState, Vector
-from engine.checkpoints.store import CheckpointStore
+from engine.checkpoints.store import CheckpointStore, Skipped
 from engine.checkpoints.transfer import to_blob
 from engine.core.errors import PeerError
 from engine.manifest.parse import parameter_count
@@ -69,6 +69,11 @@ class ModelState:
     def weights_hash(self) -> bytes:
         """SHA-256 of the weights' bytes."""
         return self._hash
+
+    @property
+    def damaged(self) -> tuple[Skipped, ...]:
+        """Checkpoints that `load` could not use, and why."""
+        return self._checkpoints.skipped
 
     async def load(self) -> None:
         """The newest good checkpoint, or the manifest's initial weights.

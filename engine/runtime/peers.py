@@ -59,7 +59,6 @@ class PeerTable:
         self._connections: dict[PeerId, PeerConnection] = {}
         self._outboxes: dict[PeerId, dict[Lane, _Outbox]] = defaultdict(dict)
         self._senders: dict[PeerId, list[asyncio.Task[None]]] = {}
-        self.refusals: dict[PeerId, str] = {}
 
     def ready(self) -> tuple[PeerId, ...]:
         """Peers that may be sent anything, sorted."""
@@ -93,7 +92,7 @@ class PeerTable:
             messages = connection.on_message(event.lane is Lane.BULK, event.message, now)
         except WireError as error:
             log.info("refusing %s: %s", event.peer_id[:8], error)
-            self.refusals[event.peer_id] = str(error)
+            self.forget(event.peer_id)  # what still waits of it is not heard either
             await self._network.drop(event.peer_id, str(error)[:120])
             return [], False
         return messages, connection.ready and not was_ready
@@ -105,6 +104,7 @@ class PeerTable:
                 connection.check_deadline(now)
             except WireError as error:
                 log.info("refusing %s: %s", peer_id[:8], error)
+                self.forget(peer_id)
                 await self._network.drop(peer_id, str(error)[:120])
 
     def send(self, peer_id: PeerId, message: PeerMessage) -> None:

@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+from dataclasses import replace
+from typing import Final
 
 from engine.averaging.config import RoundConfig
 from engine.averaging.effects import (
@@ -13,25 +15,27 @@ from engine.averaging.effects import (
     Freeze,
     Ignored,
     Inspect,
-    Inspected,
     Missed,
     NeedParts,
     Outcome,
     PeerFault,
     Reduce,
-    Reduced,
     RoundMessage,
     RoundSetup,
     Send,
 )
 from engine.averaging.kernels import perform
+from engine.averaging.partition import claim_fault
 from engine.averaging.round import RoundMachine
+from engine.core.clock import Clock
 from engine.runtime.peers import PeerTable
-from engine.runtime.trainer import Trainer
+from engine.runtime.work import Work
 from engine.training.protocol import Frozen
 from engine.transport.base import PeerId
 
 log = logging.getLogger(__name__)
+
+_NOTHING: Final = Contribution(samples=0, tokens=0, loss_sum=0.0)
 
 
 class RoundDriver:
@@ -44,6 +48,7 @@ class RoundDriver:
         self.frozen = False
         self._freeze_asked = False
         self._me = me
+        self._config = config
         self._peers = peers
         self._machine = RoundMachine(me, config, setup, now)
 
@@ -63,18 +68,15 @@ class RoundDriver:
     def on_frozen(self, totals: Frozen, upload_bytes_per_second: float, now: float) -> None:
         """The worker's gradients are final; those of another step are worth nothing here."""
         if self.frozen or not self._freeze_asked:
-            return  # the answer to an earlier round's freeze came first, and served
+            return
         self.frozen = True
-        usable = totals.global_step == self.setup.global_step
-        self._machine.on_frozen(
-            Contribution(
-                samples=totals.samples if usable else 0,
-                tokens=totals.tokens if usable else 0,
-                loss_sum=totals.loss_sum if usable else 0.0,
-                upload_bytes_per_second=upload_bytes_per_second,
-            ),
-            now,
-        )
+        mine = Contribution(totals.samples, totals.tokens, totals.loss_sum, upload_bytes_per_second)
+        fault = claim_fault(mine, self._config)
+        if fault:
+            log.info("what the worker accumulated cannot be used: %s", fault)
+        if fault or totals.global_step != self.setup.global_step:
+            mine = replace(_NOTHING, upload_bytes_per_second=upload_bytes_per_second)
+        self._machine.on_frozen(mine, now)
 
     @property
     def yields(self) -> bool:
@@ -85,26 +87,30 @@ class RoundDriver:
         """Take no further part."""
         self._machine.abort(reason, now)
 
-    async def advance(self, trainer: Trainer, worker_ready: bool, now: float) -> Outcome | None:
+    async def advance(self, work: Work, clock: Clock) -> Outcome | None:
         """Carry out effects until there are none; the round's outcome once it has one."""
-        while effects := self._machine.take_effects():
+        while True:
+            if self._freeze_asked and not self.frozen and not work.responds(clock.monotonic()):
+                # Nobody will answer the freeze: take part with nothing, and so stay in step with the others.
+                self.frozen = True
+                self._machine.on_frozen(_NOTHING, clock.monotonic())
+            effects = self._machine.take_effects()
+            if not effects:
+                return None
             for effect in effects:
                 if isinstance(effect, Committed | Discarded | Missed):
                     return effect
-                await self._perform(effect, trainer, now)
-            if self._freeze_asked and not self.frozen and not worker_ready:
-                # Nobody will answer the freeze: take part with nothing, and so stay in step with the others.
-                self.frozen = True
-                self._machine.on_frozen(Contribution(samples=0, tokens=0, loss_sum=0.0), now)
-        return None
+                await self._perform(effect, work, clock)
 
-    async def _perform(self, effect: Effect, trainer: Trainer, now: float) -> None:
+    async def _perform(self, effect: Effect, work: Work, clock: Clock) -> None:
+        now = clock.monotonic()
         match effect:
             case Send():
                 self._send(effect, now)
             case Freeze():
                 self._freeze_asked = True
-                await trainer.freeze()
+                if work.responds(now):
+                    await work.freeze(now)
             case Begun(roll=roll):
                 self.members = len(roll)
                 ready = self._peers.ready()
@@ -112,14 +118,11 @@ class RoundDriver:
                     if member.peer_id != self._me and member.peer_id not in ready:
                         self._machine.on_peer_lost(member.peer_id, now)
             case NeedParts(slices=slices):
-                gradients = trainer.gradients()
+                gradients = work.gradients()
                 self._machine.on_parts([gradients[start:stop].tobytes() for start, stop in slices], now)
             case Reduce() | Inspect():
                 done = await asyncio.to_thread(perform, effect)
-                if isinstance(done, Reduced):
-                    self._machine.on_reduced(done, now)
-                elif isinstance(done, Inspected):
-                    self._machine.on_inspected(done, now)
+                self._machine.on_job_done(done, clock.monotonic())
             case PeerFault(peer=peer, what=what):
                 log.info("%s broke the round's rules: %s", peer[:8], what)
             case Ignored(peer=peer, what=what):

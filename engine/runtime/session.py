@@ -10,21 +10,17 @@ import logging
 import math
 import secrets
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from engine.averaging.effects import Committed, Discarded, Missed, RoundMessage, RoundResult, RoundSetup
 from engine.averaging.kernels import NonFiniteGradient, join
 from engine.checkpoints.errors import CheckpointError
 from engine.contract.reasons import ProblemAction, ProblemCode
-from engine.contract.snapshot import WrittenSample
 from engine.contract.version import PRODUCT_VERSION
-from engine.core.clock import Clock
 from engine.core.tasks import TaskOwner
-from engine.identity.keys import Identity
-from engine.manifest.verify import VerifiedManifest
 from engine.runtime.catch_up import Donor, Fetch, FetchFailed
-from engine.runtime.model import ModelState
+from engine.runtime.measuring import Measuring
+from engine.runtime.parts import SessionParts
 from engine.runtime.peers import PeerTable
 from engine.runtime.report import SessionReport, peer_rows
 from engine.runtime.round_book import RoundBook
@@ -35,20 +31,21 @@ from engine.runtime.session_events import (
     NameChange,
     SessionCommand,
     SessionEvent,
-    SessionListener,
     WatcherChange,
     WorkerRestart,
 )
-from engine.runtime.trainer import Trainer, TrainerEvent, TrainerGivenUp, TrainerLost, TrainerReady
+from engine.runtime.trainer import TrainerEvent, TrainerGivenUp, TrainerLost, TrainerReady
+from engine.runtime.work import Work
 from engine.swarm.progress import CatchUp, Lead, SwarmView
 from engine.training.protocol import Accumulated, Evaluated, Frozen, Written
-from engine.transport.base import LinkDown, LinkUp, NetworkEvent, PeerId, PeerNetwork, Received
+from engine.transport.base import LinkDown, LinkUp, NetworkEvent, PeerId, Received
 from engine.wire.messages import (
+    Accept,
     Chunk,
     ChunkRequest,
     Decline,
+    Discard,
     Goodbye,
-    Member,
     PeerMessage,
     Progress,
     Propose,
@@ -62,7 +59,6 @@ log = logging.getLogger(__name__)
 PROGRESS_SECONDS: Final = 3.0
 """A peer says how far it is at least this often."""
 MIN_PROGRESS_SECONDS: Final = 0.25
-MAX_WRITTEN_TOKENS: Final = 160
 LEAVE_SECONDS: Final = 30.0
 """A polite leave waits this long for the round that carries the last work."""
 ROUND_SHOWN_AFTER_SECONDS: Final = 3.0
@@ -70,36 +66,13 @@ ROUND_SHOWN_AFTER_SECONDS: Final = 3.0
 GOODBYE_SECONDS: Final = 1.0
 MAX_DONORS: Final = 3
 MAX_WAITING_EVENTS: Final = 256
+FREEZE_PATIENCE_FRACTION: Final = 0.8
+"""Of the time that a leader gives: a worker that has not frozen by then is left out, its engine is not."""
 
-_NOTHING: Final = Accumulated(global_step=-1, samples=0, tokens=0, loss_sum=0.0, busy_seconds=0.0)
 _GIVEN_UP_CODES: Final = {
     "model_mismatch": ProblemCode.MODEL_MISMATCH,
     "data_unavailable": ProblemCode.DATA_UNAVAILABLE,
 }
-
-
-class Rendezvous(Protocol):
-    """Where the network meets its peers; the session starts and ends it."""
-
-    async def start(self) -> None:
-        """Begin to connect."""
-
-    async def close(self) -> None:
-        """Leave. Safe to repeat."""
-
-
-@dataclass(frozen=True, slots=True)
-class SessionParts:
-    """What a session works with; it owns `rendezvous`, `network` and `trainer` and closes them."""
-
-    identity: Identity
-    project: VerifiedManifest
-    rendezvous: Rendezvous
-    network: PeerNetwork
-    trainer: Trainer
-    model: ModelState
-    clock: Clock
-    listener: SessionListener
 
 
 class Session:
@@ -116,22 +89,20 @@ class Session:
         self._peers = PeerTable(parts.network, parts.project.manifest_hash, f"potluck {PRODUCT_VERSION}", self._tasks)
         self._swarm = SwarmView(self._me, manifest.training.target_batch_samples, manifest.training.minimum_peers)
         self._book = RoundBook(parts.identity, parts.project, parts.model, parts.clock)
+        patience_seconds = FREEZE_PATIENCE_FRACTION * self._book.config.deadlines.gather_seconds
+        self._work = Work(parts.trainer, parts.model, patience_seconds)
         self._donor = Donor(self._peers)
         self._round: RoundDriver | None = None
         self._fetch: Fetch | None = None
         self._report = SessionReport()
+        self._measuring = Measuring(parts, self._report, self._book)
         self._limits = Limits(duty=1.0, threads=1)
-        self._totals = _NOTHING
-        self._can_keep = False  # the worker still holds the gradients of its last freeze
-        self._worker_ready = False
         self._known: dict[PeerId, Progress] = {}
         self._fetch_whole = False  # the steps alone did not lead to the swarm's weights
         self._sequence = 0
         self._said_at = -math.inf
         self._say_soon = True
         self._say_at_once = True
-        self._measured: tuple[int, float] | None = None  # step and held-out loss that this computer measured
-        self._wants_samples = False
         self._leave_by: float | None = None
         self._ended = False
 
@@ -150,9 +121,12 @@ class Session:
             CheckpointError, OSError: the project's folder cannot be used.
         """
         parts = self._parts
-        try:
+        async with contextlib.AsyncExitStack() as closing:  # each is closed, whatever happens to another
+            closing.push_async_callback(parts.trainer.close)
+            closing.push_async_callback(parts.rendezvous.close)
+            closing.push_async_callback(parts.network.close)
             async with self._tasks:
-                await parts.model.load()
+                await self._load()
                 self._tasks.spawn("network", self._pump(parts.network.events()))
                 self._tasks.spawn("worker", self._pump(parts.trainer.events()))
                 await parts.trainer.throttle(self._limits.duty, self._limits.threads)
@@ -163,10 +137,16 @@ class Session:
                 await self._save()
                 self._peers.broadcast(Goodbye(reason="left"))
                 await self._peers.flush(GOODBYE_SECONDS)
-        finally:
-            await parts.network.close()
-            await parts.rendezvous.close()
-            await parts.trainer.close()
+
+    async def _load(self) -> None:
+        model = self._parts.model
+        await model.load()
+        for damaged in model.damaged:
+            self._parts.listener.on_problem(
+                ProblemCode.CHECKPOINT_UNREADABLE,
+                ProblemAction.DISMISS,
+                {"path": str(damaged.path), "detail": damaged.reason},
+            )
 
     # The loop.
 
@@ -189,10 +169,12 @@ class Session:
         """The next event, or None when something is due before one comes."""
         now = self._now()
         deadlines = [now + self._swarm.next_check_seconds(now)]
-        if self._round is not None and (at := self._round.next_deadline()) is not None:
-            deadlines.append(at)
-        if self._fetch is not None and (at := self._fetch.next_deadline()) is not None:
-            deadlines.append(at)
+        waited_for = [self._leave_by]
+        if self._round is not None:
+            waited_for += [self._round.next_deadline(), self._work.next_deadline()]
+        if self._fetch is not None:
+            waited_for.append(self._fetch.next_deadline())
+        deadlines += [at for at in waited_for if at is not None]
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(max(0.0, min(deadlines) - now)):
                 event = await self._queue.get()
@@ -221,8 +203,11 @@ class Session:
                 self._on_accumulated(event, now)
             case Frozen():
                 await self._on_frozen(event, now)
-            case Evaluated() | Written():
-                self._on_measured(event)
+            case Evaluated():
+                self._measuring.on_evaluated(event)
+                self._say_soon = True
+            case Written():
+                self._measuring.on_written(event)
             case _:
                 await self._on_command(event, now)
 
@@ -268,8 +253,7 @@ class Session:
     def _on_progress(self, peer: PeerId, progress: Progress, now: float) -> None:
         self._swarm.on_progress(peer, progress, now)
         self._known[peer] = progress
-        if progress.held_out_loss is not None and progress.held_out_step is not None:
-            self._note_held_out(progress.held_out_step, progress.held_out_loss)
+        self._measuring.on_progress(progress)
 
     async def _on_propose(self, peer: PeerId, message: Propose, now: float) -> None:
         refusal = self._why_not(peer, message, now)
@@ -300,38 +284,36 @@ class Session:
 
     def _takes_part(self) -> bool:
         """Computing, or with work from before a pause that the next round should carry."""
-        return self._limits.duty > 0.0 or self._totals.samples > 0
+        return self._limits.duty > 0.0 or self._work.totals.samples > 0
 
     def _on_round_message(self, peer: PeerId, message: PeerMessage, now: float) -> None:
         if not isinstance(message, RoundMessage):
             return
         if self._round is not None and message.round_id == self._round.setup.round_id:
             self._round.on_message(peer, message, now)
+        elif isinstance(message, Accept):  # it was too late for the roll: let it go on at once
+            self._peers.send(peer, Discard(round_id=message.round_id, reason="the round began without you"))
 
     def _on_fetch_message(self, peer: PeerId, message: StateOffer | StateUnavailable | Chunk) -> None:
         if self._fetch is None:
             return
-        try:
-            match message:
-                case StateOffer():
-                    self._fetch.on_offer(peer, message, self._parts.model.state.parameter_count)
-                case StateUnavailable():
-                    self._fetch.on_unavailable(peer)
-                case Chunk():
-                    self._fetch.on_chunk(peer, message)
-        except FetchFailed as error:
-            self._fetch_failed(error)
+        match message:
+            case StateOffer():
+                self._fetch.on_offer(peer, message, self._parts.model.state.parameter_count)
+            case StateUnavailable():
+                self._fetch.on_unavailable(peer)
+            case Chunk():
+                self._fetch.on_chunk(peer, message)
 
     async def _on_trainer(self, event: TrainerReady | TrainerLost | TrainerGivenUp, now: float) -> None:
         if isinstance(event, TrainerReady):
-            self._worker_ready, self._can_keep, self._report.worker_gave_up = True, False, ""
+            self._work.on_ready()
+            self._report.worker_gave_up = ""
             await self._resume_training(keep=False)
-            await self._ask_worker_to_measure()
+            await self._measuring.on_worker_ready()
             return
-        self._worker_ready = False
+        self._work.on_lost(frozen=self._round is not None and self._round.frozen)
         self._report.speed.restart()
-        if self._round is None or not self._round.frozen:
-            self._totals = _NOTHING  # a frozen worker's gradients outlive it in the shared buffer
         self._say_soon = True
         if isinstance(event, TrainerGivenUp):
             self._report.worker_gave_up = event.kind
@@ -341,16 +323,17 @@ class Session:
             )
 
     def _on_accumulated(self, event: Accumulated, now: float) -> None:
-        if event.global_step != self._parts.model.global_step:
+        more = self._work.on_accumulated(event)
+        if more is None:
             return
-        if event.tokens > self._totals.tokens:
-            self._parts.listener.on_tokens_trained(event.tokens - self._totals.tokens)
-        self._totals = event
+        if more:
+            self._parts.listener.on_tokens_trained(more)
         self._report.speed.on_accumulated(event, now)
         self._say_soon = True
 
     async def _on_frozen(self, event: Frozen, now: float) -> None:
-        self._can_keep = self._worker_ready
+        if not self._work.on_frozen(event):
+            return
         if self._round is None:
             await self._resume_training(keep=True)
             return
@@ -358,34 +341,16 @@ class Session:
         rates = [row.upload_bytes_per_second for row in stats if row and row.upload_bytes_per_second]
         self._round.on_frozen(event, max(rates, default=0.0), now)
 
-    def _on_measured(self, event: Evaluated | Written) -> None:
-        if isinstance(event, Written):
-            self._report.sample = WrittenSample(
-                text=event.text, prompt=event.prompt, global_step=event.global_step, at=self._parts.clock.now()
-            )
-            return
-        self._measured = (event.global_step, event.loss)
-        self._note_held_out(event.global_step, event.loss)
-        self._say_soon = True
-
-    def _note_held_out(self, step: int, loss: float) -> None:
-        point = self._book.note_held_out(step, loss)
-        if step >= self._report.held_out_step:
-            self._report.held_out_loss, self._report.held_out_step = loss, step
-        if point is not None:
-            self._parts.listener.on_curve_point(point)
-
     async def _on_command(self, event: SessionEvent, now: float) -> None:
         match event:
             case Limits():
                 await self._on_limits(event)
             case LeaveRequest(when=when):
                 self._report.leaving = True
-                self._leave_by = now + (LEAVE_SECONDS if when == "after_round" else 0.0)
+                by = now + (LEAVE_SECONDS if when == "after_round" else 0.0)
+                self._leave_by = by if self._leave_by is None else min(by, self._leave_by)
             case WatcherChange(wants_samples=wants):
-                self._wants_samples = wants
-                if wants and self._worker_ready and self._report.sample is None:
-                    await self._ask_worker_to_write()
+                await self._measuring.on_watcher(wants)
             case NameChange(name=name):
                 self._name, self._say_soon = name, True
             case WorkerRestart():
@@ -411,16 +376,25 @@ class Session:
             await self._advance_fetch(self._fetch, now)
         await self._peers.check_deadlines(now)
         self._say_progress(now)
-        if self._round is None and self._fetch is None:
-            if self._leave_by is not None and (now >= self._leave_by or not self._has_work_to_hand_in()):
+        if self._leave_by is not None and now >= self._leave_by:
+            await self._end(now)
+        elif self._round is None and self._fetch is None:
+            if self._leave_by is not None and not self._has_work_to_hand_in():
                 self._ended = True
                 return
             await self._follow_swarm(now)
 
+    async def _end(self, now: float) -> None:
+        """Without waiting for anything; a round in progress is told."""
+        self._ended, self._fetch = True, None
+        if self._round is not None:
+            self._round.abort("leaves the project", now)
+            await self._advance_round(self._round, now)
+
     def _has_work_to_hand_in(self) -> bool:
         """There is something accumulated, and enough others to take it."""
         minimum_peers = self._parts.project.manifest.training.minimum_peers
-        return self._totals.samples > 0 and len(self._peers.ready()) + 1 >= minimum_peers
+        return self._work.totals.samples > 0 and len(self._peers.ready()) + 1 >= minimum_peers
 
     async def _follow_swarm(self, now: float) -> None:
         match self._swarm.decide(now):
@@ -446,7 +420,7 @@ class Session:
     async def _advance_round(self, driver: RoundDriver, now: float) -> None:
         if (at := driver.next_deadline()) is not None and now >= at:
             driver.on_timer(now)
-        outcome = await driver.advance(self._parts.trainer, self._worker_ready, now)
+        outcome = await driver.advance(self._work, self._parts.clock)
         if outcome is None:
             return
         self._round = None
@@ -455,7 +429,7 @@ class Session:
                 await self._on_committed(result, driver)
             case Discarded(reason=reason, blame=blame):
                 self._on_discarded(driver, reason, blame)
-                if driver.frozen or not self._worker_ready:  # else it resumes when the freeze is answered
+                if driver.frozen or not self._work.responds(now):  # else it resumes when the freeze is answered
                     await self._resume_training(keep=True)
             case Missed(reason=reason):
                 log.info("missed a round: %s", reason)
@@ -469,11 +443,11 @@ class Session:
         except NonFiniteGradient as error:
             # Every member computes the same, so all of them refuse it alike.
             self._on_discarded(driver, str(error), None)
-            self._totals = _NOTHING
             await self._resume_training(keep=False)
             return
         now = self._now()
-        self._totals, self._say_at_once = _NOTHING, True
+        self._work.spend()
+        self._say_at_once = True
         entry = self._book.committed(result, driver, now)
         report.rounds_committed += 1
         report.tokens_committed += entry.info.tokens
@@ -484,18 +458,8 @@ class Session:
         self._parts.listener.on_curve_point(entry.point)
         if entry.receipts:
             self._parts.listener.on_receipts(entry.receipts)
-        await self._after_step(result.roll)
-
-    async def _after_step(self, roll: tuple[Member, ...]) -> None:
-        """What is due at some steps: measuring (the members take turns), writing, saving."""
-        training, step = self._parts.project.manifest.training, self._parts.model.global_step
-        if step % training.evaluate_every_steps == 0:
-            turn = (step // training.evaluate_every_steps) % len(roll)
-            if roll[turn].peer_id == self._me:
-                await self._parts.trainer.evaluate(step)
-        if step % training.write_every_steps == 0 and self._wants_samples:
-            await self._ask_worker_to_write()
-        if step % training.checkpoint_every_steps == 0:
+        await self._measuring.after_step(result.roll)
+        if model.global_step % model.manifest.training.checkpoint_every_steps == 0:
             await self._save()
 
     def _on_discarded(self, driver: RoundDriver, reason: str, blame: PeerId | None) -> None:
@@ -509,29 +473,13 @@ class Session:
 
     async def _resume_training(self, *, keep: bool) -> None:
         """Let the worker accumulate at the present step, unless the swarm is elsewhere."""
-        if not self._worker_ready or self._fetch is not None:
-            return
-        kept = keep and self._can_keep
-        if not kept:
-            self._totals = _NOTHING
-        self._report.speed.restart()
-        model = self._parts.model
-        await self._parts.trainer.train(model.global_step, model.state.weights, keep=kept)
-
-    async def _ask_worker_to_measure(self) -> None:
-        """A fresh worker measures once, so that the window has a number to show."""
-        if self._report.held_out_loss is None and self._measured is None:
-            await self._parts.trainer.evaluate(self._parts.model.global_step)
-        if self._wants_samples and self._report.sample is None:
-            await self._ask_worker_to_write()
-
-    async def _ask_worker_to_write(self) -> None:
-        prompt = self._parts.project.manifest.prompt
-        await self._parts.trainer.write(self._parts.model.global_step, prompt, MAX_WRITTEN_TOKENS)
+        if self._fetch is None:
+            self._report.speed.restart()
+            await self._work.resume(keep=keep)
 
     async def _begin_fetch(self, donors: tuple[PeerId, ...], now: float) -> None:
-        await self._parts.trainer.freeze()
-        self._totals = _NOTHING
+        await self._work.freeze(now)
+        self._work.spend()
         step = None if self._fetch_whole else self._parts.model.global_step
         self._fetch = Fetch(donors[:MAX_DONORS], step, self._peers, now)
         self._report.catch_up_fraction = 0.0
@@ -541,8 +489,6 @@ class Session:
             done = await fetch.poll(self._parts.model, now)
         except FetchFailed as error:
             self._fetch_failed(error)
-            done = False
-        if self._fetch is None:
             await self._resume_training(keep=False)
             return
         self._report.catch_up_fraction = fetch.fraction
@@ -556,7 +502,8 @@ class Session:
 
     def _fetch_failed(self, error: FetchFailed) -> None:
         log.info("could not catch up: %s", error)
-        self._swarm.on_catch_up_failed(error.peer_id, self._now())
+        if not error.steps_differ:
+            self._swarm.on_catch_up_failed(error.peer_id, self._now())
         self._fetch, self._report.catch_up_fraction, self._fetch_whole = None, None, True
 
     async def _save(self) -> None:
@@ -585,20 +532,21 @@ class Session:
 
     def _progress(self, now: float) -> Progress:
         model = self._parts.model
+        measured = self._measuring.mine
         self._sequence += 1
-        rate = self._report.speed.samples_per_second if self._limits.duty > 0.0 and self._worker_ready else None
+        rate = self._report.speed.samples_per_second if self._limits.duty > 0.0 and self._work.ready else None
         return Progress(
             sequence=self._sequence,
             global_step=model.global_step,
             weights_hash=model.weights_hash,
-            samples=self._totals.samples,
+            samples=self._work.totals.samples,
             samples_per_second=rate or 0.0,
             upload_bytes_per_second=0.0,
             download_bytes_per_second=0.0,
             training=self._takes_part() and self._fetch is None,
             name=self._name,
-            held_out_loss=self._measured[1] if self._measured else None,
-            held_out_step=self._measured[0] if self._measured else None,
+            held_out_loss=measured[1] if measured else None,
+            held_out_step=measured[0] if measured else None,
         )
 
     def _tell(self) -> None:
@@ -617,7 +565,7 @@ class Session:
                 self._parts.project,
                 model,
                 self._parts.trainer,
-                self._totals.samples,
+                self._work.totals.samples,
                 (estimate.samples_now, estimate.samples_per_second),
                 peer_rows(self._parts.network, self._peers, known),
                 agreeing,

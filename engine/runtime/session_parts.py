@@ -12,8 +12,9 @@ from engine.manifest.verify import VerifiedManifest
 from engine.runtime.catch_up import CHUNK_BYTES
 from engine.runtime.config import EngineConfig
 from engine.runtime.model import ModelState
+from engine.runtime.parts import SessionParts
 from engine.runtime.project_folder import CHECKPOINTS_NAME, SCRATCH_NAME, keep_manifest
-from engine.runtime.session import Session, SessionParts
+from engine.runtime.session import Session
 from engine.runtime.session_events import SessionListener
 from engine.runtime.worker_trainer import WorkerTrainer
 from engine.signaling.client import HubRoom

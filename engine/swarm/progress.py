@@ -298,7 +298,8 @@ class SwarmView:
             self._ready_at = now
 
     def _candidates(self, now: float) -> tuple[PeerId, ...]:
-        everyone = list(self._on_my_branch(now))
+        # Who is paused would only decline; a round of too few willing ones would be discarded again and again.
+        everyone = [peer for peer, record in self._on_my_branch(now).items() if record.progress.training]
         chosen = [peer for peer in everyone if not self._is_left_out(peer, now)]
         if len(chosen) + 1 < self._minimum_peers:  # better with the one that failed than not at all
             chosen = everyone

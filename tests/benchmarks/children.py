@@ -110,6 +110,10 @@ class Children:
         more = {"OMP_NUM_THREADS": str(threads), "MKL_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1"}
         return PlainTrainer(self, await self._spawn("plain", command, stdout=PIPE, more=more))
 
+    async def stop_plain(self, trainer: "PlainTrainer") -> None:
+        """End it."""
+        await self._stop("plain", trainer.process)
+
     async def start_window(self, engine: Engine, more: Mapping[str, str]) -> Process:
         """The window of an engine's profile, with `more` in its environment; its stderr is a pipe."""
         command = [sys.executable, "-m", "app", "--attach", "--quit-on-close", "--data-dir", str(engine.paths.data_dir)]
@@ -185,7 +189,7 @@ class PlainTrainer:
 
     def __init__(self, children: Children, process: Process) -> None:
         self._children = children
-        self._process = process
+        self.process = process
 
     async def train(self, seconds: float, suspend: tuple[int, ...] = ()) -> Answer:
         """Let it train, with these processes standing still.
@@ -193,12 +197,12 @@ class PlainTrainer:
         Raises:
             BenchmarkFailed: it died.
         """
-        if self._process.stdin is None:
+        if self.process.stdin is None:
             raise RuntimeError("the plain loop was started without a pipe")
         request = Request(seconds=seconds, suspend=suspend)
-        self._process.stdin.write(msgspec.json.encode(request) + b"\n")
-        await self._process.stdin.drain()
-        return msgspec.json.decode(await self._children.line("plain", self._process), type=Answer)
+        self.process.stdin.write(msgspec.json.encode(request) + b"\n")
+        await self.process.stdin.drain()
+        return msgspec.json.decode(await self._children.line("plain", self.process), type=Answer)
 
 
 async def _end(name: str, process: Process) -> None:

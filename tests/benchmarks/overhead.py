@@ -33,10 +33,11 @@ from tests.benchmarks.probes import memory_of, round_trips
 from tests.benchmarks.report import Goal, goal, line, paired_ratios, rounded, spread
 from tests.benchmarks.starts import StartTimes, forget_code, timed_start
 from tests.benchmarks.throughput import STEP_SECONDS, EngineTrainer, EngineTurn, take_turns, worker_pid
-from tests.benchmarks.windows import WindowStart, screen, start_windows
+from tests.benchmarks.windows import screen, start_windows
 
 RATIO_GOAL: Final = 0.97
 USABLE_SECONDS_GOAL: Final = 1.5
+WARM_UP_SECONDS: Final = 1.5
 CALIBRATION_SECONDS: Final = 2.0
 AT_REST_SECONDS: Final = 6.0
 """An engine that was just started has fetched the catalogue and read the machine a few times by then."""
@@ -63,28 +64,32 @@ class Overhead:
         threads, share = whole_threads(os.cpu_count() or 1)
         self.figures |= {"cores": os.cpu_count(), "threads": threads, "load_before": _load()}
         bundled = bundled_manifests()[0]
-        _say("the plain loop finds out how fast this computer is")
-        plain = await self._start_plain(bundled, threads)
-        project = await self._lone_project(bundled, plain)
+        project = await self._lone_project(bundled, threads)
         hub = await self.children.start_hub(self._write(project))
         environment = await screen(self.children)
         self.figures["window_platform"] = environment["QT_QPA_PLATFORM"]
         engine = await self._starts(hub)
         await engine.client.request(c.ChangeSettings(changes={"cpu_share_percent": share, "pause_on_battery": False}))
-        await self._throughput(plain, EngineTrainer(engine, self.patience, project.data.sequence_length), project)
+        await self._throughput(EngineTrainer(engine, self.patience, project.data.sequence_length), project, threads)
         await self._while_training(engine, environment)
         await self.children.stop_engine(engine)
         await self._at_rest(hub, environment)
         self.figures |= {"load_after": _load(), "bench_seconds": rounded(time.perf_counter() - begun)}
         return line("overhead", self.figures, self.goals)
 
-    async def _start_plain(self, bundled: Manifest, threads: int) -> PlainTrainer:
-        plain = await self.children.start_plain(self._write(bundled), threads)
-        await plain.train(CALIBRATION_SECONDS)  # the first micro-batches are slow
+    async def _start_plain(self, manifest: Manifest, threads: int) -> PlainTrainer:
+        plain = await self.children.start_plain(self._write(manifest), threads)
+        await plain.train(WARM_UP_SECONDS)  # the first micro-batches are slow
         return plain
 
-    async def _lone_project(self, bundled: Manifest, plain: PlainTrainer) -> Manifest:
+    async def _lone_project(self, bundled: Manifest, threads: int) -> Manifest:
+        """A project that fits this computer's speed. The loop ends here, since it would keep torch's files in memory
+        for the cold start.
+        """
+        _say("the plain loop finds out how fast this computer is")
+        plain = await self._start_plain(bundled, threads)
         pace = await plain.train(CALIBRATION_SECONDS)
+        await self.children.stop_plain(plain)
         samples_per_second = pace.tokens / bundled.data.sequence_length / pace.seconds
         project = lone_project(bundled, samples_per_second, STEP_SECONDS)
         self.figures["target_batch_samples"] = project.training.target_batch_samples
@@ -116,9 +121,12 @@ class Overhead:
         }
         return engine
 
-    async def _throughput(self, plain: PlainTrainer, engine: EngineTrainer, project: Manifest) -> None:
+    async def _throughput(self, engine: EngineTrainer, project: Manifest, threads: int) -> None:
         _say(f"plain loop and engine in {self.turns} turns")
+        await engine.finish_step()
+        plain = await self._start_plain(project, threads)
         answers, turns = await take_turns(plain, engine, self.turns)
+        await self.children.stop_plain(plain)
         batch_tokens = project.training.target_batch_samples * project.data.sequence_length
         self.figures |= throughput_figures(answers, turns, batch_tokens)
         self.goals["tokens_per_second_ratio"] = goal(
@@ -128,13 +136,14 @@ class Overhead:
     async def _while_training(self, engine: Engine, environment: dict[str, str]) -> None:
         _say("memory, control link and window while it trains")
         trips = await round_trips(engine, PINGS)
-        pids = {"engine": engine.process.pid, "worker": await worker_pid(engine)}
-        for name, pid in pids.items():
-            self._note_memory(
-                name if name == "worker" else "engine", pid, "_while_training" if name == "engine" else ""
-            )
+        memory, worker = memory_of(engine.process.pid), memory_of(await worker_pid(engine))
         starts = await start_windows(self.children, engine, environment, WINDOW_STARTS_WHILE_TRAINING)
         self.figures |= {
+            "engine_memory_bytes_while_training": memory.resident_bytes,
+            "engine_memory_pss_bytes_while_training": memory.shared_fairly_bytes,
+            "engine_has_torch": memory.has_torch,
+            "worker_memory_bytes": worker.resident_bytes,
+            "worker_memory_pss_bytes": worker.shared_fairly_bytes,
             "control_round_trip_seconds_while_training": trips,
             "window_usable_seconds_while_training": spread([start.usable_seconds for start in starts]),
         }
@@ -143,24 +152,26 @@ class Overhead:
         _say("memory, control link and window of an engine at rest")
         engine = await self.children.start_engine("rest", ["--hub", hub])
         await self.patience.rest(AT_REST_SECONDS)
-        self._note_memory("engine", engine.process.pid, "_without_torch")
+        memory = memory_of(engine.process.pid)
         trips = await round_trips(engine, PINGS)
         starts = await start_windows(self.children, engine, environment, WINDOW_STARTS)
-        self.figures |= {"control_round_trip_seconds": trips, **window_figures(starts)}
+        self.figures |= {
+            "engine_memory_bytes_without_torch": memory.resident_bytes,
+            "engine_memory_pss_bytes_without_torch": memory.shared_fairly_bytes,
+            "control_round_trip_seconds": trips,
+            "window_painted_seconds": spread([start.painted_seconds for start in starts]),
+            "window_usable_seconds": spread([start.usable_seconds for start in starts]),
+        }
         usable = self.figures["window_usable_seconds"].median
         self.goals["window_usable_seconds"] = goal(usable, USABLE_SECONDS_GOAL, "below")
 
-    def _note_memory(self, name: str, pid: int, suffix: str) -> None:
-        memory = memory_of(pid)
-        self.figures |= {
-            f"{name}_memory_bytes{suffix}": memory.resident_bytes,
-            f"{name}_memory_pss_bytes{suffix}": memory.shared_fairly_bytes,
-            f"{name}_maps_torch{suffix}": memory.has_torch,
-        }
-
 
 def throughput_figures(answers: Sequence[Answer], turns: Sequence[EngineTurn], batch_tokens: int) -> dict[str, Any]:
-    """Spreads over the turns. Ratios are of neighbours, so that a slow moment slows both sides of one."""
+    """Spreads over the turns. Ratios are of neighbours, so that a slow moment slows both sides of one.
+
+    The ratio per processor second leaves out what waiting costs: on a computer where others run too, it tells how much
+    of a bad ratio is theirs.
+    """
     plain = [answer.tokens / answer.seconds for answer in answers]
     engine = [turn.tokens / turn.seconds for turn in turns]
     plain_stepping = [
@@ -172,6 +183,12 @@ def throughput_figures(answers: Sequence[Answer], turns: Sequence[EngineTurn], b
         "tokens_per_second_plain": spread(plain),
         "tokens_per_second_engine": spread(engine),
         "tokens_per_second_ratio": spread(paired_ratios(engine, plain)),
+        "tokens_per_cpu_second_ratio": spread(
+            paired_ratios(
+                [turn.tokens / turn.seconds / turn.worker_cpu for turn in turns],
+                [answer.tokens / answer.cpu_seconds for answer in answers],
+            )
+        ),
         "tokens_per_second_plain_with_steps": spread(plain_stepping),
         "tokens_per_second_engine_with_rounds": spread(engine_stepping),
         "tokens_per_second_ratio_with_rounds": spread(paired_ratios(engine_stepping, plain_stepping)),
@@ -180,14 +197,6 @@ def throughput_figures(answers: Sequence[Answer], turns: Sequence[EngineTurn], b
         "round_seconds": spread([turn.round_seconds for turn in turns]),
         "engine_busy_processors_while_training": spread([turn.engine_cpu for turn in turns]),
         "worker_busy_processors_while_training": spread([turn.worker_cpu for turn in turns]),
-    }
-
-
-def window_figures(starts: Sequence[WindowStart]) -> dict[str, Any]:
-    """Spreads over warm starts."""
-    return {
-        "window_painted_seconds": spread([start.painted_seconds for start in starts]),
-        "window_usable_seconds": spread([start.usable_seconds for start in starts]),
     }
 
 

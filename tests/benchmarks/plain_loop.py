@@ -59,13 +59,19 @@ class PlainLoop:
     def train(self, seconds: float) -> Answer:
         """Whole micro-batches for at least `seconds`, then a step."""
         micro_batches = 0
-        begun = time.perf_counter()
+        begun, cpu_begun = time.perf_counter(), time.process_time()
         while (elapsed := time.perf_counter() - begun) < seconds or not micro_batches:
             self._micro_batch()
             micro_batches += 1
+        cpu_seconds = time.process_time() - cpu_begun
+        stepped = time.perf_counter()
         self._step(micro_batches)
-        step_seconds = time.perf_counter() - begun - elapsed
-        return Answer(tokens=micro_batches * self._count * self._length, seconds=elapsed, step_seconds=step_seconds)
+        return Answer(
+            tokens=micro_batches * self._count * self._length,
+            seconds=elapsed,
+            cpu_seconds=cpu_seconds,
+            step_seconds=time.perf_counter() - stepped,
+        )
 
     def _micro_batch(self) -> None:
         offsets = self._offsets[self._next % CHOSEN_MICRO_BATCHES]
@@ -73,7 +79,7 @@ class PlainLoop:
         tokens = torch.stack([self._text[offset : offset + self._length + 1] for offset in offsets]).long()
         logits = self._model(input_ids=tokens[:, :-1], use_cache=False).logits
         loss = functional.cross_entropy(logits.flatten(0, 1), tokens[:, 1:].flatten())
-        loss.backward()  # type: ignore[no-untyped-call]
+        torch.autograd.backward(loss)
         self._loss_sum += loss.item()
 
     def _step(self, micro_batches: int) -> None:

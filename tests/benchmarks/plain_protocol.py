@@ -11,8 +11,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """`tokens` in `seconds` of accumulating, then one optimizer step."""
+    """`tokens` in `seconds` of accumulating, for which a processor computed `cpu_seconds`; then one optimizer step."""
 
     tokens: int
     seconds: float
+    cpu_seconds: float
     step_seconds: float

@@ -2,7 +2,7 @@
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QAccessible, QColor
+from PySide6.QtGui import QAccessible, QColor, QFont, QFontDatabase
 from PySide6.QtWidgets import (
     QAbstractButton,
     QAbstractSlider,
@@ -82,7 +82,7 @@ def test_pages_are_reached_by_keys(make_desk: MakeDesk) -> None:
     desk.until(lambda: QApplication.activeWindow() is desk.window)
     for number, page in enumerate(PAGES, start=1):
         desk.qtbot.keyClick(desk.window, Qt.Key(Qt.Key.Key_0.value + number), Qt.KeyboardModifier.ControlModifier)
-        assert desk.window.page_name == page
+        desk.until(lambda page=page: desk.window.page_name == page)  # type: ignore[misc]
         assert desk.window.rail.buttons[page].isChecked()
 
 
@@ -115,8 +115,6 @@ def test_the_window_turns_light_and_dark_while_it_runs(
 
 
 def test_large_system_text_makes_large_text(make_desk: MakeDesk, monkeypatch: pytest.MonkeyPatch) -> None:
-    from PySide6.QtGui import QFont, QFontDatabase
-
     monkeypatch.setattr(QFontDatabase, "systemFont", staticmethod(lambda _kind: QFont("Sans Serif", 16)))
     desk = make_desk(toy_states.training())
     assert desk.parts.context.theme.pixels(14) == 25

@@ -114,10 +114,10 @@ def test_an_engine_that_goes_before_it_answers_has_ended_too(make_desk: MakeDesk
 
 def test_the_window_remembers_its_size(make_desk: MakeDesk) -> None:
     first = make_desk(toy_states.idle())
-    first.window.resize(900, 640)
+    first.window.resize(780, 600)
     first.window.close()
     second = make_desk(toy_states.idle(), started=False)
-    assert (second.window.width(), second.window.height()) == (900, 640)
+    assert (second.window.width(), second.window.height()) == (780, 600)
 
 
 def test_garbled_preferences_mean_defaults(make_desk: MakeDesk, tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_nonsense_on_the_windows_own_socket_is_ignored(make_desk: MakeDesk) -> N
     desk = make_desk(toy_states.idle())
     called: list[str] = []
     desk.parts.instance.called.connect(called.append)
-    for data in (b"\xff\x00\n", b"{}\n", b'{"type":"show","link":5}\n', b"y" * 100_000):
+    for data in (b"\xff\x00\n", b"[]\n", b'{"type":"show","link":5}\n', b"y" * 100_000):
         socket = QLocalSocket()
         socket.connectToServer(desk.parts.context.profile.window_address)
         socket.write(data)

@@ -1,6 +1,7 @@
 """What each control asks of the engine, and what it does while the answer is awaited."""
 
 import pytest
+from msgspec.structs import replace
 from PySide6.QtCore import Qt
 
 from engine.contract.errors import ErrorBody, ErrorCode
@@ -202,7 +203,7 @@ def test_a_refused_setting_returns_to_what_holds_and_says_why(make_desk: MakeDes
     desk.engine.errors["settings.change"] = body
     row = desk.window.settings.battery
     row.switch.click()
-    desk.until(lambda: row.error.isVisible())
+    desk.until(row.error.isVisible)
     assert row.error.text() == "Pause on battery was not changed: not here. Choose another value."
     assert row.switch.isChecked()
 
@@ -213,8 +214,6 @@ def test_a_change_from_elsewhere_is_shown_but_not_over_what_is_typed(make_desk: 
     page = desk.window.settings
     desk.qtbot.keyClicks(page.name.field, "Half a na")
     changed = {"cpu_share_percent": 25, "pause_on_battery": False}
-    from msgspec.structs import replace
-
     desk.engine.change(settings=replace(desk.engine.state.settings, **changed))
     desk.until(lambda: page.cpu.share == 25 and not page.battery.switch.isChecked())
     assert page.name.field.text() == "Half a na"

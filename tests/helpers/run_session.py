@@ -18,7 +18,8 @@ from engine.manifest.parse import parameter_count
 from engine.manifest.schema import Manifest
 from engine.manifest.verify import VerifiedManifest, open_signed, seal
 from engine.runtime.model import ModelState
-from engine.runtime.session import Session, SessionParts
+from engine.runtime.parts import SessionParts
+from engine.runtime.session import Session
 from engine.runtime.session_events import LeaveRequest
 from engine.transport.base import Lane, NetworkEvent, PeerId, PeerNetwork
 from engine.transport.memory import MemoryHub
@@ -271,6 +272,10 @@ class Swarm:
         chosen = peers or tuple(self.peers)
         await self.until(lambda: all(peer.step >= step for peer in chosen))
 
+    async def until_one_branch(self) -> None:
+        """Wait until all stand at the same step with the same weights."""
+        await self.until(lambda: len({peer.branch for peer in self.peers}) == 1)
+
     async def pass_time(self, seconds: float) -> None:
         """Let the loop's time go on."""
         over = asyncio.Event()
@@ -281,10 +286,10 @@ class Swarm:
         """All that still run leave at once."""
         await asyncio.gather(*(peer.leave(when) for peer in self.peers if not peer.done))
 
-    def disagreements(self) -> list[int]:
-        """Steps whose weights differ between two peers that committed them."""
+    def disagreements(self, *peers: Peer) -> list[int]:
+        """Steps whose weights differ between two of these (or all) that committed them."""
         seen: dict[int, set[str]] = {}
-        for peer in self.peers:
+        for peer in peers or self.peers:
             for step, digest in peer.told.hashes.items():
                 seen.setdefault(step, set()).add(digest)
         return sorted(step for step, digests in seen.items() if len(digests) > 1)

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtCore import QDeadlineTimer, QEventLoop, QSize, Qt
-from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QApplication
 
 from app.bootstrap import Options, Parts, build
@@ -36,21 +35,16 @@ def wait_until(app: QApplication, condition: Callable[[], bool]) -> None:
         app.processEvents(QEventLoop.ProcessEventsFlag.WaitForMoreEvents, 50)
 
 
-def shoot(parts: Parts, path: Path, scale: float) -> None:
+def shoot(parts: Parts, path: Path) -> None:
     """Write a picture of the window as it is."""
-    window = parts.window
-    size = window.size()
-    image = QImage(size * scale, QImage.Format.Format_RGB32)
-    image.setDevicePixelRatio(scale)
-    window.render(image)
-    if not image.save(str(path)):
+    if not parts.window.grab().save(str(path)):
         raise OSError(f"cannot write {path}")
 
 
 def main(arguments: list[str]) -> int:
     """Render all pages."""
     folder = Path(arguments[0])
-    scale = float(arguments[1]) if len(arguments) > 1 else 1.0
+    os.environ["QT_SCALE_FACTOR"] = arguments[1] if len(arguments) > 1 else "1"
     toy_states.NOW = time.time()
     state = toy_states.ALL_STATES[arguments[2] if len(arguments) > 2 else "training"]()
     width, height = map(int, arguments[3].split("x")) if len(arguments) > 3 else (1120, 760)
@@ -71,7 +65,7 @@ def main(arguments: list[str]) -> int:
                 parts.window.show_page(name)
                 for _ in range(5):
                     app.processEvents()
-                shoot(parts, folder / f"{name}-{scheme}.png", scale)
+                shoot(parts, folder / f"{name}-{scheme}.png")
         parts.end()
         engine.stop()
     return 0

@@ -6,7 +6,7 @@ and micro-batch. With `think_seconds` 0 it answers at once; otherwise a micro-ba
 
 import asyncio
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -48,8 +48,10 @@ class ToyTrainer:
     duty: float = 1.0
     threads: int = 1
     started_again: int = 0
+    owed_freezes: int = 0
     spent: list[Spent] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
+    on_freeze: Callable[[], None] = lambda: None
 
     def __post_init__(self) -> None:
         self._events: asyncio.Queue[TrainerEvent | None] = asyncio.Queue()
@@ -102,9 +104,11 @@ class ToyTrainer:
 
     async def freeze(self) -> None:
         self.calls.append("freeze")
+        self.on_freeze()
         if not self._ready:
             return
         self._training = False
+        self.owed_freezes += 1
         if self.answers_freeze:
             self.answer_freeze()
 
@@ -132,19 +136,20 @@ class ToyTrainer:
     # As a test sees it.
 
     def answer_freeze(self) -> None:
-        """What `freeze` does when it is not told to be silent."""
+        """What `freeze` does when it is not told to be silent; here for all that were asked since."""
+        owed, self.owed_freezes = max(1, self.owed_freezes), 0
         self._shared = self._sum.copy()
         if self.spoil is not None:
             self._shared[:] = self.spoil
         self.spent.append(Spent(self._step, self._samples, self._shared.copy()))
-        self._events.put_nowait(
-            Frozen(
-                global_step=self._step,
-                samples=self._samples,
-                tokens=self._samples * self.tokens_per_sample,
-                loss_sum=self._loss_sum if self.spoil_loss is None else self.spoil_loss,
-            )
+        frozen = Frozen(
+            global_step=self._step,
+            samples=self._samples,
+            tokens=self._samples * self.tokens_per_sample,
+            loss_sum=self._loss_sum if self.spoil_loss is None else self.spoil_loss,
         )
+        for _ in range(owed):
+            self._events.put_nowait(frozen)
 
     def die(self, *, comes_back: bool = True) -> None:
         """As by SIGKILL. What it had accumulated is gone; what it had handed over is not."""
@@ -162,7 +167,7 @@ class ToyTrainer:
         if self.pid is not None:
             self.restarts += 1
         self.pid, self.device, self._ready, self._training = 4000 + self.restarts, "cpu", True, False
-        self._samples, self._step = 0, -1
+        self._samples, self._step, self.owed_freezes = 0, -1, 0
         self._events.put_nowait(TrainerReady(device="cpu"))
 
     def _stop(self) -> None:

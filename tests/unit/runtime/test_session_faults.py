@@ -12,7 +12,6 @@ from engine.wire.messages import (
     AveragedPart,
     Begin,
     Commit,
-    Decline,
     Part,
     PeerMessage,
     Propose,
@@ -56,8 +55,7 @@ def test_a_peer_that_vanishes_in_a_round_stops_nobody(tmp_path: Path, kind: type
             left = survivors(swarm, gone)
             step = max(peer.step for peer in swarm.peers)
             await swarm.until_step(step + 4, *left)
-            assert swarm.disagreements() == []
-            assert len({peer.branch for peer in left if peer.step == left[0].step}) == 1
+            assert swarm.disagreements(*left) == []
             lost = [info for peer in left for info in peer.told.rounds if not info.committed]
             assert len({info.round_id for info in lost}) <= 2
             await swarm.leave_all()
@@ -79,11 +77,16 @@ def test_one_that_was_cut_off_comes_back_and_contributes(tmp_path: Path, kind: t
             swarm.hub.rejoin(lost.peer_id)
             joined = max(peer.step for peer in left)
             await swarm.until(
-                lambda: bool(lost.told.committed)
-                and lost.told.committed[-1].global_step > joined
-                and lost.told.committed[-1].my_tokens > 0
+                lambda: (
+                    bool(lost.told.committed)
+                    and lost.told.committed[-1].global_step > joined
+                    and lost.told.committed[-1].my_tokens > 0
+                )
             )
-            assert swarm.disagreements() == []
+            await swarm.until_one_branch()
+            assert swarm.disagreements(*left) == []
+            # At the last message some commit and some may not: the lost one may have taken that step alone.
+            assert len(swarm.disagreements()) <= (kind is Commit)
             assert lost.told.problems == []
             await swarm.leave_all()
 
@@ -105,12 +108,11 @@ def test_a_peer_that_falls_silent_in_a_round_is_waited_for_only_so_long(
             left = survivors(swarm, gone)
             step = max(peer.step for peer in left)
             await swarm.until_step(step + 3, *left)
-            assert swarm.disagreements() == []
-            for peer in swarm.peers:
-                if peer.peer_id in gone:
-                    swarm.hub.unmute(peer.peer_id)
-                    await swarm.until_step(step + 5, peer)
-            assert swarm.disagreements() == []
+            swarm.hub.heal()
+            await swarm.until_step(step + 5)
+            await swarm.until_one_branch()
+            assert swarm.disagreements(*left) == []
+            assert len(swarm.disagreements()) <= (kind is Commit)
             await swarm.leave_all()
 
     run()
@@ -150,12 +152,10 @@ async def test_a_worker_that_dies_before_it_answers_the_freeze_holds_nobody_up(t
         one, two, three = swarm.start(1, 2, 3)
         await swarm.until_step(1)
         one.trainer.answers_freeze = False
-        asked = len(one.trainer.calls)
-        await swarm.until(lambda: "freeze" in one.trainer.calls[asked:])
-        one.trainer.answers_freeze = True
-        one.trainer.die()
+        one.trainer.on_freeze = one.trainer.die
         step = max(peer.step for peer in swarm.peers)
         await swarm.until_step(step + 1, two, three)
+        one.trainer.answers_freeze, one.trainer.on_freeze = True, lambda: None
         info = two.told.committed[-1]
         assert info.seconds < 2.0  # not the deadline for answers
         await swarm.until_step(info.global_step, one)  # it had no gradient to give, and stayed in step all the same
@@ -175,7 +175,7 @@ async def test_a_worker_that_dies_after_it_handed_over_costs_nothing(tmp_path: P
         step = one.step
         await swarm.until(lambda: one.step == step + 1)
         assert one.told.committed[-1].my_tokens > 0
-        await swarm.until_step(step + 3)
+        await swarm.until(lambda: one.step > step + 1 and one.told.committed[-1].my_tokens > 0)
         assert one.trainer.restarts == 1
         assert one.state.worker_restarts == 1
         assert swarm.disagreements() == []
@@ -198,17 +198,24 @@ async def test_a_worker_that_dies_between_rounds_loses_its_work_and_says_so(tmp_
 
 
 @virtual_time
-async def test_a_worker_that_never_answers_is_left_behind_by_the_round(tmp_path: Path) -> None:
+async def test_a_worker_that_never_answers_holds_up_one_round_at_the_most(tmp_path: Path) -> None:
+    """Each leads in turn, so the one whose worker hangs does too: it goes on with nothing of its own."""
     async with Swarm(tmp_path) as swarm:
         one, two, three = swarm.start(1, 2, 3)
         await swarm.until_step(1)
         one.trainer.answers_freeze = False
         step = two.step
-        await swarm.until_step(step + 2, two, three)
+        await swarm.until_step(step + 8)
+        during = [info for info in two.told.rounds if info.global_step > step + 1]
+        assert sum(info.seconds > 1.0 for info in during) <= 1
+        assert all(info.committed and info.members == 3 for info in during)
+        assert one.told.committed[-1].my_tokens == 0
+        assert one.trainer.calls.count("freeze") <= step + 3  # nobody asks it again and again
         one.trainer.answers_freeze = True
         one.trainer.answer_freeze()
-        await swarm.until(lambda: one.told.committed[-1].global_step > step + 2)
+        await swarm.until(lambda: one.told.committed[-1].my_tokens > 0)
         assert swarm.disagreements() == []
+        assert three.told.problems == []
         await swarm.leave_all()
 
 
@@ -296,22 +303,4 @@ async def test_rounds_that_fail_keep_the_work_for_the_next(tmp_path: Path) -> No
         await swarm.until_step(step + 1)
         assert one.told.committed[-1].my_tokens >= kept * 32
         assert swarm.disagreements() == []
-        await swarm.leave_all()
-
-
-@virtual_time
-async def test_a_refusal_names_its_reason(tmp_path: Path) -> None:
-    async with Swarm(tmp_path) as swarm:
-        one, two, three = swarm.start(1, 2, 3)
-        await swarm.until_step(1)
-        one.trainer.answers_freeze = False
-        await swarm.until_step(two.step + 2, two, three)
-        reasons = {m.reason for _, _, m in swarm.messages if isinstance(m, Decline)}
-        assert reasons <= {
-            "in another round",
-            "catching up",
-            "the worker did not freeze",
-            f"at step {one.step}",
-            "not this computer's turn to lead",
-        } | {f"at step {step}" for step in range(20)}
         await swarm.leave_all()

@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from engine.checkpoints.errors import CheckpointError
 from engine.runtime.session import LEAVE_SECONDS
 from engine.runtime.session_events import LeaveRequest, Limits
 from engine.wire.messages import Begin, Goodbye, Progress, StateRequest
-from tests.helpers.run_session import Peer, Swarm, project
+from tests.helpers.run_session import Peer, Swarm
 from tests.helpers.virtual_time import virtual_time
 
 
@@ -184,8 +185,7 @@ def test_cancelling_closes_everything(tmp_path: Path, seconds: float) -> None:
 @virtual_time
 async def test_a_network_that_cannot_be_closed_leaves_no_worker_behind(tmp_path: Path) -> None:
     async with Swarm(tmp_path) as swarm:
-        one, _two = swarm.start(1, 2)
-        await swarm.until_step(1)
+        one = swarm.add(1)
         inner = one.network.close
 
         async def close() -> None:
@@ -193,6 +193,7 @@ async def test_a_network_that_cannot_be_closed_leaves_no_worker_behind(tmp_path:
             raise OSError("the socket is stuck")
 
         one.network.close = close  # type: ignore[method-assign]
+        one.start()
         with pytest.raises(OSError, match="stuck"):
             await one.leave()
         assert one.trainer.closed
@@ -236,8 +237,6 @@ async def test_a_folder_that_cannot_be_read_ends_the_session_before_it_begins(tm
         one = swarm.add(1)
         (tmp_path / "peer-1").rmdir()
         (tmp_path / "peer-1").write_bytes(b"in the way")
-        with pytest.raises(Exception, match="could not be saved|cannot"):
+        with pytest.raises(CheckpointError, match="peer-1"):
             await one.session.run()
         assert (one.network.closed, one.trainer.closed) == (True, True)
-
-

@@ -254,7 +254,9 @@ async def test_a_full_disk_is_told_and_training_goes_on(tmp_path: Path, monkeypa
 
 
 @virtual_time
-async def test_a_full_disk_at_the_end_does_not_stop_the_leaving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_full_disk_at_the_end_does_not_stop_the_leaving(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with Swarm(tmp_path, project(checkpoint_every_steps=100)) as swarm:
         one, _two = swarm.start(1, 2)
         await swarm.until_step(1)

@@ -7,8 +7,10 @@ import torch
 from torch.nn import functional
 
 from engine.data.assignment import sample_offsets
+from engine.manifest.parse import parameter_count
 from engine.manifest.schema import Manifest
 from engine.strategies.collaborative.kernel import CollaborativeKernel, NonFiniteError, Totals
+from engine.training.buffers import SharedVectors
 from engine.training.models import build_model
 from tests.helpers.tiny_kernel import PEER, initial_weights, make_kernel, tiny_text
 from tests.helpers.tiny_project import tiny_manifest
@@ -79,6 +81,25 @@ def test_a_change_of_weights_counts_only_after_load(tmp_path: Path) -> None:
     kernel.zero()
     kernel.load(0)
     assert kernel.accumulate().loss_sum == pytest.approx(BATCH * LENGTH * math.log(256), rel=1e-5)
+
+
+@pytest.mark.parametrize("bad", [(np.nan,), (np.inf,), (np.inf, -np.inf)])
+def test_a_gradient_without_numbers_is_found_though_the_loss_is_one(tmp_path: Path, bad: tuple[float, ...]) -> None:
+    manifest = tiny_manifest()
+    vectors = SharedVectors.create(tmp_path, parameter_count(manifest))
+    vectors.weights[:] = initial_weights(manifest)
+    module = build_model(manifest.model)
+
+    def spoil(gradient: torch.Tensor) -> torch.Tensor:
+        spoilt = gradient.clone()
+        spoilt.view(-1)[: len(bad)] = torch.tensor(bad)
+        return spoilt
+
+    next(module.parameters()).register_hook(spoil)
+    kernel = CollaborativeKernel(module, manifest, tiny_text(), vectors, PEER)
+    kernel.load(0)
+    with pytest.raises(NonFiniteError, match=r"loss \d"):
+        kernel.accumulate()
 
 
 def test_a_micro_batch_without_numbers_drops_everything_and_the_next_uses_other_samples(tmp_path: Path) -> None:

@@ -148,13 +148,17 @@ def test_the_first_in_line_may_be_a_little_early_but_not_more() -> None:
         assert swarm.may_lead(PEERS[1], 0.0) is expected
 
 
-def test_who_does_not_train_does_not_lead_but_takes_part() -> None:
+def test_who_does_not_train_neither_leads_nor_is_asked() -> None:
     step = step_where(ME, 2)
     swarm = view(said(step=step, samples=100), mine=said(step=step, training=False))
     assert swarm.decide(0.0) == Train()
     assert swarm.may_lead(PEERS[1], 0.0)
-    swarm = view(said(step=step, samples=100, training=False), mine=said(step=step))
-    assert swarm.decide(0.0) == Lead(0, (PEERS[1],))
+    paused = said(step=step, samples=100, training=False)
+    assert view(paused, mine=said(step=step)).decide(0.0) == Train()
+    step = step_where(ME, 3)
+    paused = said(step=step, samples=100, training=False)
+    swarm = view(paused, said(step=step, samples=50), mine=said(step=step, samples=50))
+    assert swarm.decide(0.0) == Lead(0, (PEERS[2],))
 
 
 def test_a_proposal_is_judged_by_step_weights_and_turn() -> None:
