@@ -4,17 +4,22 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from app.format import clock, count
 from app.language import say
 from app.link.client import LinkDetail, LinkState, LinkStatus
 from app.link.operation import Failure, FailureKind
 from engine.contract import words
 from engine.contract.errors import ControlError
-from engine.contract.reasons import Problem, ReasonCode, RunState
-from engine.contract.snapshot import EngineState
+from engine.contract.reasons import Problem, Reason, ReasonCode, RunState
+from engine.contract.snapshot import EngineState, Status
 
 WORDS_CONTEXT: Final = "words"
 """Translation context of the engine's templates; see resources/translations/README.md."""
+
+GOVERNED: Final = frozenset({RunState.PAUSED, RunState.TRAINING, RunState.AVERAGING, RunState.WAITING})
+"""States in which what the limits allow is worth a word."""
 
 _FIRST_SENTENCE: Final = re.compile(r"(.+?[.。])(?:\s+(.*))?$", re.DOTALL)
 
@@ -51,6 +56,57 @@ def state_label(state: RunState) -> str:
     return words.state_label(state, translate)
 
 
+def cause_text(reason: Reason) -> str:
+    """A reason's cause alone."""
+    return words.cause_sentence(reason, translate)
+
+
+def level_label(level: str) -> str:
+    """A level of the governor in a word or a few."""
+    template = words.LEVEL_LABELS.get(level)
+    return translate(template) if template else say("status", "Not known")
+
+
+def preset_label(preset: str) -> str:
+    """A preset's name."""
+    template = words.PRESET_LABELS.get(preset)
+    return translate(template) if template else preset
+
+
+def setting_label(name: str) -> str:
+    """A setting's name as errors and the command line say it."""
+    return translate(words.SETTING_LABELS[name])
+
+
+def active_reasons(state: EngineState) -> tuple[Reason, ...]:
+    """Every reason that holds now, the status's own first, each once."""
+    found = list(state.status.reasons)
+    if state.session is not None and state.status.state in GOVERNED:
+        known = {reason.code for reason in found}
+        found += [reason for reason in state.governor.reasons if reason.code not in known]
+    return tuple(found)
+
+
+def reason_lines(state: EngineState) -> tuple[Sentence, tuple[str, ...]]:
+    """The state, with its one reason; or the state alone and each of several reasons with what ends it."""
+    reasons = active_reasons(state)
+    whole = state_sentence(
+        msgspec.structs.replace(state, status=msgspec.structs.replace(state.status, reasons=reasons))
+    )
+    if len(reasons) < 2:
+        return whole, ()
+    lines = tuple(words.reason_sentence(reason, translate) for reason in reasons)
+    return Sentence(whole.head, _resumes_text(state.status, reasons)), lines
+
+
+def _resumes_text(status: Status, reasons: tuple[Reason, ...]) -> str:
+    """When all of several reasons have passed."""
+    moves = any(reason.code is ReasonCode.USER_ACTIVE for reason in reasons)  # its end moves with every key pressed
+    if status.resumes_at is not None and not moves:
+        return translate(words.RESUMES_AT).replace("{time}", clock(status.resumes_at))
+    return translate(words.RESUMES_AFTER_ALL) if status.state in (RunState.PAUSED, RunState.WAITING) else ""
+
+
 def tray_line(state: EngineState) -> str:
     """State and its first cause on one line, or the pace."""
     label = state_label(state.status.state)
@@ -60,6 +116,11 @@ def tray_line(state: EngineState) -> str:
         pace = count(round(state.session.my_tokens_per_second))
         return say("status", "{state} – about {pace} tokens/s").format(state=label, pace=pace)  # noqa: RUF001
     return label
+
+
+def tray_tip(state: EngineState) -> str:
+    """The sentence of state, as `potluck why` begins."""
+    return str(state_sentence(state))
 
 
 def link_sentence(status: LinkStatus, *, gave_up: bool) -> Sentence:

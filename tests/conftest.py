@@ -15,7 +15,8 @@ os.environ["PYTHON_KEYRING_BACKEND"] = "keyring.backends.fail.Keyring"  # for th
 
 pytest_plugins = ["tests.helpers.guards"]
 
-collect_ignore = [] if sys.platform == "linux" else ["integration/test_idle_x11.py"]
+_LINUX_ONLY = ["test_private_bus.py", "test_wayland.py", "test_x11.py"]
+collect_ignore = [] if sys.platform == "linux" else [f"integration/hardware/{name}" for name in _LINUX_ONLY]
 
 settings.register_profile("potluck", derandomize=True, deadline=None, max_examples=60, database=None)
 settings.load_profile("potluck")

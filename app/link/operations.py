@@ -4,18 +4,26 @@ from typing import Final, Protocol
 
 from app.link.operation import Operation
 from engine.contract.commands import (
+    CancelMeasure,
+    CancelOverride,
     ChangeSettings,
     Command,
     DismissProblem,
+    GetPeriods,
+    GetReadings,
     Join,
     Leave,
+    MeasureMachine,
     OpenLink,
+    Override,
     Pause,
+    PreviewSettings,
     RefreshHub,
     RestartWorker,
     Resume,
     StopEngine,
 )
+from engine.contract.settings import SettingValue
 
 JOIN_DEADLINE_MILLISECONDS: Final = 60_000
 """Joining fetches the manifest from the hub and checks it."""
@@ -49,7 +57,42 @@ def resume(link: CommandPort) -> Operation:
     return link.request(Resume())
 
 
-def change_setting(link: CommandPort, name: str, value: str | int | bool | None) -> Operation:
+def override(link: CommandPort, seconds: float) -> Operation:
+    """Compute for a time in spite of the limits that yield."""
+    return link.request(Override(seconds=seconds))
+
+
+def cancel_override(link: CommandPort) -> Operation:
+    """Let the limits hold again."""
+    return link.request(CancelOverride())
+
+
+def preview_settings(link: CommandPort) -> Operation:
+    """What the settings that hold would have meant yesterday: a `SettingsPreview`, as plain values."""
+    return link.request(PreviewSettings(changes={}))
+
+
+def periods(link: CommandPort, from_at: float, to_at: float) -> Operation:
+    """The stored levels and their reasons: a list of `PeriodInfo`, as plain values."""
+    return link.request(GetPeriods(from_at=from_at, to_at=to_at))
+
+
+def readings(link: CommandPort, from_at: float, to_at: float) -> Operation:
+    """The stored readings: a list of `ReadingInfo`, as plain values."""
+    return link.request(GetReadings(from_at=from_at, to_at=to_at))
+
+
+def measure(link: CommandPort) -> Operation:
+    """Begin to measure how fast this computer trains."""
+    return link.request(MeasureMachine())
+
+
+def cancel_measure(link: CommandPort) -> Operation:
+    """End the measurement."""
+    return link.request(CancelMeasure())
+
+
+def change_setting(link: CommandPort, name: str, value: SettingValue) -> Operation:
     """Change one setting."""
     return link.request(ChangeSettings(changes={name: value}))
 

@@ -5,6 +5,9 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 from app.context import Context
 from app.format import cannot_read, celsius, clock, decimal, duration, of_total, one_line, percent, size
 from app.language import say
+from app.pages.machine_history import HistoryCard
+from app.pages.machine_measure import MeasureCard
+from app.pages.machine_more import draw_text, gpu_more, guest_facts, others_text, slowed_text
 from app.pages.page import Page
 from app.state.throttle import Throttle
 from app.widgets.card import Card, line
@@ -13,7 +16,7 @@ from app.widgets.facts import Facts
 from app.widgets.figure import Figure
 from app.widgets.meter import Meter
 from app.widgets.text import Text
-from engine.contract.snapshot import EngineInfo, GpuReading, Machine, SessionState
+from engine.contract.snapshot import EngineInfo, GpuReading, Machine, SessionState, Settings
 
 MACHINE_MILLISECONDS = 500
 
@@ -50,15 +53,22 @@ class MachinePage(Page):
             "heat": Reading(context, say("machine", "Temperature")),
             "power": Reading(context, say("machine", "Power")),
             "idle": Reading(context, say("machine", "Your presence")),
+            "others": Reading(context, say("machine", "Other programs")),
+            "draw": Reading(context, say("machine", "Power draw")),
+            "slowed": Reading(context, say("machine", "Processor slowed down")),
         }
         self.computer = Text(role="muted", wrap=True)
         self.gpus = Facts(stacked=True)
         self.no_gpu = Text(role="muted", wrap=True)
         self.own = Facts()
+        self.guest = Facts()
+        self.history = HistoryCard(context)
+        self.measure = MeasureCard(context)
         self.read_at = Text(role="label")
         self._build()
         refresh = Throttle(self.refresh, MACHINE_MILLISECONDS, self)
-        for signal in (context.mirror.machine_changed, context.mirror.engine_changed, context.mirror.session_changed):
+        mirror = context.mirror
+        for signal in (mirror.machine_changed, mirror.engine_changed, mirror.session_changed, mirror.governor_changed):
             signal.connect(refresh)
         self.refresh()
 
@@ -69,10 +79,11 @@ class MachinePage(Page):
         computer.body.addSpacing(8)
         parts = list(self.readings.values())
         computer.body.addWidget(Columns(parts[:3], threshold=420, gap=24))
-        computer.body.addSpacing(8)
-        computer.body.addWidget(line())
-        computer.body.addSpacing(8)
-        computer.body.addWidget(Columns(parts[3:], threshold=420, gap=24))
+        for row in (parts[3:6], parts[6:]):
+            computer.body.addSpacing(8)
+            computer.body.addWidget(line())
+            computer.body.addSpacing(8)
+            computer.body.addWidget(Columns(row, threshold=420, gap=24))
         graphics = Card(say("machine", "Graphics processors"))
         graphics.body.addWidget(self.no_gpu)
         graphics.body.addWidget(self.gpus)
@@ -80,7 +91,12 @@ class MachinePage(Page):
         own = Card(say("machine", "Potluck on this computer"))
         own.body.addWidget(self.own)
         own.body.addStretch(1)
+        guest = Card(say("machine", "What Potluck looks at before it works"))
+        guest.body.addWidget(self.guest)
+        guest.body.addStretch(1)
         self.column.addWidget(computer)
+        self.column.addWidget(self.history)
+        self.column.addWidget(Columns([guest, self.measure], threshold=760))
         self.column.addWidget(Columns([own, graphics], threshold=760, stretches=(3, 2)))
         self.column.addStretch(1)
 
@@ -93,6 +109,11 @@ class MachinePage(Page):
         self.read_at.show_text(say("machine", "Read at {time}").format(time=time) if time else "")
         self._show_load(machine)
         self._show_surroundings(machine)
+        settings = state.settings if state is not None else Settings()
+        self.readings["others"].show_value(*others_text(machine), None)
+        self.readings["draw"].show_value(*draw_text(machine, settings.electricity_price_per_kwh), None)
+        self.readings["slowed"].show_value(*slowed_text(machine), None)
+        self.guest.show_facts(guest_facts(machine, settings, state.governor) if state is not None else [])
         self.no_gpu.show_text("" if machine.gpus else say("machine", "None found. Training uses the processor."))
         self.gpus.show_facts([(one_line(gpu.name, 80), gpu_text(gpu)) for gpu in machine.gpus])
         self.own.show_facts(own_facts(state.engine, state.session) if state is not None else [])
@@ -144,6 +165,9 @@ def power_text(machine: Machine) -> tuple[str, str]:
     """Where the power comes from, and the battery's charge."""
     charge = machine.battery_percent
     detail = "" if charge is None else say("machine", "battery at {percent}").format(percent=percent(charge))
+    if machine.battery_source:
+        told = say("machine", "from {source}").format(source=one_line(machine.battery_source, 60))
+        detail = f"{detail}, {told}" if detail else told
     if machine.on_battery is None:
         return say("machine", "No battery found"), detail
     return (say("machine", "On battery") if machine.on_battery else say("machine", "Plugged in")), detail
@@ -155,6 +179,9 @@ def presence_text(machine: Machine) -> tuple[str, str]:
         return cannot_read(), say("machine", "this system does not tell when you are away")
     source = one_line(machine.idle_source, 80)
     detail = say("machine", "from {source}").format(source=source) if source else ""
+    if detail and machine.idle_read_at is not None:
+        read = say("machine", "read at {time}").format(time=clock(machine.idle_read_at, with_seconds=True))
+        detail = f"{detail}, {read}"
     if machine.idle_seconds < 60:
         return say("machine", "Here now"), detail
     return say("machine", "Away for {time}").format(time=duration(machine.idle_seconds)), detail
@@ -172,6 +199,7 @@ def gpu_text(gpu: GpuReading) -> str:
         parts.append(say("machine", "{percent} busy").format(percent=percent(gpu.load_percent)))
     if gpu.temperature_celsius is not None:
         parts.append(celsius(gpu.temperature_celsius))
+    parts += gpu_more(gpu)
     return ", ".join(parts) or cannot_read()
 
 

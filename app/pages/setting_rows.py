@@ -1,7 +1,7 @@
 """One setting a row: its control, its effect in words, its error."""
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeAlias
 
 from PySide6.QtCore import QLocale, QSignalBlocker, Qt
 from PySide6.QtWidgets import QBoxLayout, QHBoxLayout, QLineEdit, QVBoxLayout, QWidget
@@ -17,6 +17,7 @@ from app.words import failure_sentence, refusal_sentence
 from engine.contract.errors import ControlError
 from engine.contract.settings import (
     MAX_UPLOAD_LIMIT_BYTES_PER_SECOND,
+    SettingValue,
     changed,
 )
 from engine.contract.snapshot import EngineState, Settings
@@ -35,9 +36,10 @@ class SettingRow(QWidget):
     def __init__(self, context: Context, name: str, title: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.name = name
+        self.label = title
         self.pending = False
         self._context = context
-        self._queued: tuple[str | int | bool | None] | None = None
+        self._queued: tuple[SettingValue] | None = None
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(4)
@@ -50,27 +52,34 @@ class SettingRow(QWidget):
         column.addLayout(self.controls)
         column.addWidget(self.effect)
         column.addWidget(self.error)
+        column.addStretch(1)
 
     def show_state(self, state: EngineState) -> None:
         """Show the setting that holds and its present effect."""
         raise NotImplementedError
 
-    def send(self, value: str | int | bool | None) -> None:
-        """Ask the engine for `value`, unless it cannot be a setting; of several in a row only the newest is sent."""
+    @property
+    def words(self) -> str:
+        """What a search goes through."""
+        return f"{self.label} {self.effect.text()}".casefold()
+
+    def send(self, value: SettingValue) -> bool:
+        """Ask the engine for `value`; of several in a row only the newest is sent. False: it cannot be a setting."""
         state = self._context.mirror.state
         try:
             changed(state.settings if state is not None else Settings(), {self.name: value})
         except ControlError as error:
             self.error.show_text(refusal_sentence(error))
-            return
+            return False
         self.error.show_text("")
         if self.pending:
             self._queued = (value,)
-            return
+            return True
         self.pending = True
         operation = operations.change_setting(self._context.link, self.name, value)
         operation.succeeded.connect(self._succeeded)
         operation.failed.connect(self._failed)
+        return True
 
     def _succeeded(self, _result: object) -> None:
         self._settle()
@@ -86,6 +95,10 @@ class SettingRow(QWidget):
             self.send(queued[0])
         elif self._context.mirror.state is not None:
             self.show_state(self._context.mirror.state)
+
+
+Rows: TypeAlias = SettingRow | tuple[SettingRow, SettingRow]
+"""A row of its own, or two that belong together."""
 
 
 class SwitchRow(SettingRow):

@@ -1,96 +1,79 @@
 """Settings: each takes effect at once, shows its present effect in words, and its error beside it."""
 
-from PySide6.QtCore import Qt, QTimer
-from PySide6.QtWidgets import QHBoxLayout, QSlider, QWidget
+from collections.abc import Sequence
+from typing import Final
+
+from PySide6.QtCore import QEvent, QObject, Qt
+from PySide6.QtGui import QKeyEvent, QShowEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLineEdit, QWidget
 
 from app.context import Context
-from app.format import percent
 from app.language import say
 from app.pages.page import Page
-from app.pages.setting_rows import FIELD_WIDTH, LineRow, SettingRow, SwitchRow, UploadRow
+from app.pages.setting_rows import LineRow, Rows, SettingRow, SwitchRow, UploadRow
+from app.pages.settings_heat import heat_rows
+from app.pages.settings_how_much import CpuRow, how_much_rows
+from app.pages.settings_network import network_rows
+from app.pages.settings_outlook import Outlook
+from app.pages.settings_power import battery_effect, power_rows
+from app.pages.settings_when import in_use_effect, when_rows
 from app.widgets.card import Card, line
+from app.widgets.columns import Columns
 from app.widgets.text import Text
-from engine.contract.settings import MAX_CPU_SHARE_PERCENT, MAX_DISPLAY_NAME_CHARS, MAX_HUB_URL_CHARS
-from engine.contract.snapshot import EngineState, Machine
+from app.words import setting_label
+from engine.contract.settings import MAX_DISPLAY_NAME_CHARS, MAX_HUB_URL_CHARS
 
-CPU_STEP_PERCENT = 5
-SEND_MILLISECONDS = 200
-"""While the slider is dragged, only where it rests so long is sent."""
-
-
-def cores_effect(share_percent: int, machine: Machine) -> str:
-    """What a share of the processor is on this computer."""
-    cores = machine.cores_logical
-    if cores is None:
-        return say("settings", "about {percent} of the processor").format(percent=percent(share_percent))
-    used = max(share_percent * cores / 100, 0.1)
-    shown = f"{used:.1f}".removesuffix(".0") if used < 10 else f"{used:.0f}"
-    return say("settings", "about {used} of %n cores, at the lowest priority", None, cores).format(used=shown)
+SEARCH_WIDTH: Final = 420
+PAIR_WIDTH: Final = 640
 
 
-class CpuRow(SettingRow):
-    """The share of the processor, as a slider."""
+class Section(Card):
+    """A heading and its rows, those of them that a search leaves; a pair stands side by side where there is room."""
 
-    def __init__(self, context: Context, parent: QWidget | None = None) -> None:
-        super().__init__(context, "cpu_share_percent", say("settings", "Share of the processor"), parent)
-        self.slider = QSlider(Qt.Orientation.Horizontal)
-        self.slider.setRange(1, MAX_CPU_SHARE_PERCENT // CPU_STEP_PERCENT)
-        self.slider.setPageStep(2)
-        self.slider.setAccessibleName(say("settings", "Share of the processor"))
-        self.value = Text(role="strong")
-        self.value.setMinimumWidth(56)
-        self.value.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
-        self.slider.setMaximumWidth(FIELD_WIDTH)
-        row = QHBoxLayout()
-        row.addWidget(self.slider, 1)
-        row.addWidget(self.value)
-        row.addStretch(1)
-        self.controls.addLayout(row)
-        self._machine = Machine()
-        self._rest = QTimer(self, interval=SEND_MILLISECONDS, singleShot=True)
-        self._rest.timeout.connect(lambda: self.send(self.share))
-        self.slider.valueChanged.connect(self._moved)
-        self.slider.sliderReleased.connect(self._released)
+    def __init__(self, title: str, rows: Sequence[Rows], parent: QWidget | None = None) -> None:
+        super().__init__(title, parent=parent)
+        self.groups = [row if isinstance(row, tuple) else (row,) for row in rows]
+        self.lines: list[QFrame] = []
+        self.holders: list[QWidget] = []
+        for index, group in enumerate(self.groups):
+            rule = line()
+            rule.setVisible(index > 0)
+            holder = Columns(group, threshold=PAIR_WIDTH, gap=24) if len(group) > 1 else group[0]
+            self.lines.append(rule)
+            self.holders.append(holder)
+            self.body.addWidget(rule)
+            self.body.addSpacing(4)
+            self.body.addWidget(holder)
 
     @property
-    def share(self) -> int:
-        """The share under the handle, percent."""
-        return self.slider.value() * CPU_STEP_PERCENT
+    def rows(self) -> list[SettingRow]:
+        """All of them in order."""
+        return [row for group in self.groups for row in group]
 
-    def show_state(self, state: EngineState) -> None:
-        self._machine = state.machine
-        if not (self.pending or self._rest.isActive() or self.slider.isSliderDown()):
-            self.slider.blockSignals(True)
-            self.slider.setValue(round(state.settings.cpu_share_percent / CPU_STEP_PERCENT))
-            self.slider.blockSignals(False)
-            self._words(state.settings.cpu_share_percent)
-        else:
-            self._words(self.share)
-
-    def _moved(self, _position: int) -> None:
-        self._words(self.share)
-        self._rest.start()
-
-    def _released(self) -> None:
-        if self._rest.isActive():
-            self._rest.start(0)
-
-    def _words(self, share: int) -> None:
-        self.value.setText(percent(share))
-        self.effect.show_text(cores_effect(share, self._machine))
-        self.slider.setAccessibleDescription(f"{percent(share)}, {self.effect.text()}")
+    def show_matches(self, wanted: list[str]) -> bool:
+        """Show the rows that have all these words, or all rows when the heading has them; whether there are any."""
+        title = self.heading.text().casefold()
+        whole = all(word in title for word in wanted)
+        first = True
+        for group, holder, rule in zip(self.groups, self.holders, self.lines, strict=True):
+            for row in group:
+                row.setVisible(whole or all(word in f"{title} {row.words}" for word in wanted))
+            found = any(not row.isHidden() for row in group)
+            holder.setVisible(found)
+            rule.setVisible(found and not first)
+            first = first and not found
+        self.setVisible(not first)
+        return not first
 
 
 class SettingsPage(Page):
-    """When, how much, network, name."""
+    """How much, when, heat, network, power, name."""
 
     def __init__(self, context: Context, parent: QWidget | None = None) -> None:
         super().__init__(context, say("pages", "Settings"), parent=parent)
         self.cpu = CpuRow(context)
-        self.in_use = SwitchRow(
-            context, "pause_while_in_use", say("settings", "Pause while I use the computer"), in_use_effect
-        )
-        self.battery = SwitchRow(context, "pause_on_battery", say("settings", "Pause on battery"), battery_effect)
+        self.in_use = SwitchRow(context, "pause_while_in_use", setting_label("pause_while_in_use"), in_use_effect)
+        self.battery = SwitchRow(context, "pause_on_battery", setting_label("pause_on_battery"), battery_effect)
         self.upload = UploadRow(context)
         name_note = say("settings", "Shown on the leaderboard. Leave it empty to appear without a name.")
         self.name = LineRow(context, "display_name", say("settings", "Your name"), MAX_DISPLAY_NAME_CHARS, name_note)
@@ -98,27 +81,62 @@ class SettingsPage(Page):
         hub_note = say("settings", "The server that lists projects and introduces computers to each other.")
         self.hub = LineRow(context, "hub_url", say("settings", "Hub address"), MAX_HUB_URL_CHARS, hub_note)
         self.hub.field.setPlaceholderText("https://")
-        self.rows: list[SettingRow] = [self.cpu, self.in_use, self.battery, self.upload, self.name, self.hub]
-        self._group(say("settings", "How much, and when"), [self.cpu, self.in_use, self.battery])
-        self._group(say("settings", "Network"), [self.upload, self.hub])
-        self._group(say("settings", "On the leaderboard"), [self.name])
-        self.column.addStretch(1)
-        for signal in (context.mirror.settings_changed, context.mirror.machine_changed, context.mirror.hub_changed):
-            signal.connect(self.refresh)
-        context.link.status_changed.connect(self.refresh)
+        self.search = QLineEdit()
+        self.nothing = Text(role="muted")
+        self.outlook = Outlook(context)
+        self.sections = [
+            Section(say("settings", "How much"), how_much_rows(context, self.cpu)),
+            Section(say("settings", "When"), when_rows(context, self.in_use)),
+            Section(say("settings", "Heat and noise"), heat_rows(context)),
+            Section(say("settings", "Network"), network_rows(context, self.upload, self.hub)),
+            Section(say("settings", "Power"), power_rows(context, self.battery)),
+            Section(say("settings", "On the leaderboard"), [self.name]),
+        ]
+        self.rows: list[SettingRow] = [row for section in self.sections for row in section.rows]
+        self._build()
+        mirror = context.mirror
+        for signal in (
+            mirror.settings_changed,
+            mirror.machine_changed,
+            mirror.governor_changed,
+            mirror.hub_changed,
+            context.link.status_changed,
+        ):
+            signal.connect(self._soon)
         self.refresh()
 
-    def _group(self, title: str, rows: list[SettingRow]) -> None:
-        card = Card(title)
-        for index, row in enumerate(rows):
-            if index:
-                card.body.addSpacing(4)
-                card.body.addWidget(line())
-            card.body.addSpacing(4)
-            card.body.addWidget(row)
-        self.column.addWidget(card)
+    def _build(self) -> None:
+        self.search.setPlaceholderText(say("settings", "Search settings"))
+        self.search.setAccessibleName(say("settings", "Search settings"))
+        self.search.setClearButtonEnabled(True)
+        self.search.setMaximumWidth(SEARCH_WIDTH)
+        self.search.textChanged.connect(self._search)
+        self.search.installEventFilter(self)
+        self.nothing.hide()
+        top = QHBoxLayout()
+        top.addWidget(self.search, 1)
+        top.addStretch(1)
+        self.column.addLayout(top)
+        self.column.addWidget(self.outlook)
+        self.column.addWidget(self.nothing)
+        for section in self.sections:
+            self.column.addWidget(section)
+        self.column.addStretch(1)
 
-    def refresh(self, *_: object) -> None:
+    def row(self, name: str) -> SettingRow:
+        """The row of a setting."""
+        return next(row for row in self.rows if row.name == name)
+
+    def _soon(self, *_: object) -> None:
+        if self.isVisible():
+            self.refresh()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self.refresh()
+        self.outlook.ask_again()
+
+    def refresh(self) -> None:
         """Show the settings that hold, and their effects."""
         state = self.context.mirror.state
         usable = state is not None and self.context.link.connected
@@ -127,19 +145,15 @@ class SettingsPage(Page):
             if state is not None:
                 row.show_state(state)
 
+    def _search(self, text: str) -> None:
+        wanted = text.casefold().split()
+        found = [section.show_matches(wanted) for section in self.sections]
+        self.outlook.set_wanted(not wanted)
+        self.nothing.show_text("" if any(found) else say("settings", "No setting has these words."))
 
-def in_use_effect(state: EngineState) -> str:
-    """What the switch does here and now."""
-    idle = state.machine.idle_seconds
-    if idle is None:
-        return say("settings", "Has no effect here: this system does not tell when you are away.")
-    if not state.settings.pause_while_in_use:
-        return say("settings", "Trains while you work, within the share above.")
-    return say("settings", "Stops when you touch the keyboard or mouse, goes on when you are away.")
-
-
-def battery_effect(state: EngineState) -> str:
-    """What the switch does here and now."""
-    if state.machine.on_battery is None:
-        return say("settings", "No battery was found on this computer.")
-    return say("settings", "On battery now.") if state.machine.on_battery else say("settings", "Plugged in now.")
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        pressed = watched is self.search and event.type() is QEvent.Type.KeyPress
+        if pressed and isinstance(event, QKeyEvent) and event.key() == Qt.Key.Key_Escape and self.search.text():
+            self.search.clear()
+            return True
+        return super().eventFilter(watched, event)

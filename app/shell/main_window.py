@@ -17,6 +17,7 @@ from app.pages.projects import ProjectsPage
 from app.pages.settings import SettingsPage
 from app.shell.navigation import Rail
 from app.widgets.loss_chart import PlotLoader
+from app.widgets.override_banner import OverrideBanner
 from app.widgets.problem_card import ProblemList
 from app.widgets.state_header import StateHeader
 
@@ -43,6 +44,7 @@ class MainWindow(QMainWindow):
         self.setMinimumSize(LEAST_SIZE)
         self.rail = Rail(context.theme)
         self.header = StateHeader(context)
+        self.banner = OverrideBanner(context)
         self.problems = ProblemList(context)
         self.home = HomePage(context, loader)
         self.projects = ProjectsPage(context)
@@ -70,6 +72,7 @@ class MainWindow(QMainWindow):
         right.setContentsMargins(0, 24, 0, 0)
         right.setSpacing(16)
         right.addLayout(centred(self.header))
+        right.addLayout(centred(self.banner))
         right.addWidget(self._stack, 1)
         self._canvas = canvas = QWidget()
         canvas.setObjectName("canvas")

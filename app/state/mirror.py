@@ -17,8 +17,9 @@ class Mirror(QObject):
     is lost.
 
     Signals (each carries the part's new value):
-        engine_changed, status_changed, hub_changed, settings_changed, machine_changed, today_changed,
-        projects_changed, session_changed, curve_changed, leaderboard_changed, problems_changed
+        engine_changed, status_changed, hub_changed, settings_changed, machine_changed, governor_changed,
+        measurement_changed, today_changed, projects_changed, session_changed, curve_changed, leaderboard_changed,
+        problems_changed
     """
 
     engine_changed = Signal(object)
@@ -26,6 +27,8 @@ class Mirror(QObject):
     hub_changed = Signal(object)
     settings_changed = Signal(object)
     machine_changed = Signal(object)
+    governor_changed = Signal(object)
+    measurement_changed = Signal(object)
     today_changed = Signal(object)
     projects_changed = Signal(object)
     session_changed = Signal(object)

@@ -1,7 +1,6 @@
 """The top of every page: what is going on, why, what comes next, and the one control."""
 
 from enum import StrEnum
-from typing import Final
 
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QPushButton, QVBoxLayout, QWidget
@@ -15,13 +14,13 @@ from app.link.client import LinkState
 from app.link.operation import Failure, Operation
 from app.widgets.buttons import MenuButton, push_button
 from app.widgets.icon_label import IconLabel
+from app.widgets.override_banner import ANYWAY_SECONDS, anyway_text, may_work_anyway
+from app.widgets.reason_list import ReasonList
+from app.widgets.snooze import fill_pause_menu
 from app.widgets.text import Text
-from app.words import Sentence, failure_sentence, link_sentence, state_sentence
+from app.words import Sentence, failure_sentence, link_sentence, reason_lines
 from engine.contract.reasons import ReasonCode, RunState
 from engine.contract.snapshot import EngineState
-
-PAUSE_TIMES: Final[tuple[float | None, ...]] = (1800.0, 3600.0, None)
-"""Seconds; None is until resumed."""
 
 
 class Control(StrEnum):
@@ -47,16 +46,6 @@ def control_for(state: EngineState | None, *, connected: bool, can_retry: bool) 
     return Control.PAUSE
 
 
-def pause_text(seconds: float | None) -> str:
-    """An entry of the Pause menu."""
-    texts = {
-        1800.0: say("pause", "30 minutes"),
-        3600.0: say("pause", "1 hour"),
-        None: say("pause", "Until I resume"),
-    }
-    return texts[seconds]
-
-
 class StateHeader(QWidget):
     """Sentence and control.
 
@@ -75,10 +64,13 @@ class StateHeader(QWidget):
         self.project = Text(role="label", wrap=True)
         self.sentence = Text(role="state", wrap=True)
         self.detail = Text(role="muted", wrap=True)
+        self.reasons = ReasonList()
         self.error = Text(role="error", wrap=True)
         self.error.hide()
         self.pause_button = MenuButton(context.theme, say("pause", "Pause"), self._pause_menu())
         self.pause_button.setProperty("kind", "outlined")
+        self.anyway_button = MenuButton(context.theme, say("override", "Work anyway"), self._anyway_menu())
+        self.anyway_button.hide()
         self.resume_button = push_button(say("pause", "Resume"), action=True)
         self.choose_button = push_button(say("header", "Choose a project"), action=True)
         self.retry_button = push_button(say("header", "Try again"), action=True)
@@ -88,24 +80,35 @@ class StateHeader(QWidget):
 
     def _pause_menu(self) -> QMenu:
         menu = QMenu()
-        for seconds in PAUSE_TIMES:
-            action = menu.addAction(pause_text(seconds))
-            action.triggered.connect(lambda _checked=False, s=seconds: self._run(operations.pause(self._link, s)))
+        fill_pause_menu(menu, lambda seconds: self._run(operations.pause(self._link, seconds)))
+        return menu
+
+    def _anyway_menu(self) -> QMenu:
+        menu = QMenu()
+        for seconds in ANYWAY_SECONDS:
+            action = menu.addAction(anyway_text(seconds))
+            action.triggered.connect(lambda _checked=False, s=seconds: self._run(operations.override(self._link, s)))
         return menu
 
     def _build(self) -> None:
         words = QVBoxLayout()
         words.setSpacing(2)
-        for label in (self.project, self.sentence, self.detail, self.error):
+        for label in (self.project, self.sentence, self.reasons, self.detail, self.error):
             words.addWidget(label)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(16)
         row.addWidget(self.mark)
         row.addLayout(words, 1)
+        buttons = QVBoxLayout()
+        buttons.setSpacing(8)
+        buttons.addStretch(1)
         for button in self._buttons().values():
             button.hide()
-            row.addWidget(button)
+            buttons.addWidget(button)
+        buttons.addWidget(self.anyway_button)
+        buttons.addStretch(1)
+        row.addLayout(buttons)
 
     def _buttons(self) -> dict[Control, QPushButton]:
         return {
@@ -120,8 +123,8 @@ class StateHeader(QWidget):
         context.link.status_changed.connect(self.refresh)
         context.launcher.gave_up.connect(self.refresh)
         context.launcher.started.connect(self.refresh)
-        context.mirror.status_changed.connect(self.refresh)
-        context.mirror.session_changed.connect(self.refresh)
+        for signal in (context.mirror.status_changed, context.mirror.session_changed, context.mirror.governor_changed):
+            signal.connect(self.refresh)
         self.resume_button.clicked.connect(lambda: self._run(operations.resume(self._link)))
         self.choose_button.clicked.connect(self.choose_wanted)
         self.retry_button.clicked.connect(self._retry)
@@ -140,10 +143,12 @@ class StateHeader(QWidget):
         context, state = self._context, self._context.mirror.state
         connected = context.link.connected
         gave_up = context.launcher.has_given_up
+        lines: tuple[str, ...] = ()
         if connected and state is not None:
-            words, run = state_sentence(state), state.status.state
+            (words, lines), run = reason_lines(state), state.status.state
         else:
             words, run = link_sentence(context.link.status, gave_up=gave_up), None
+        self.reasons.show_reasons(lines)
         session = state.session if state is not None else None
         self._show_words(words, one_line(session.title, 120) if session is not None else "")
         self.mark.show_icon(mark_for(run), _mark_role(run))
@@ -152,6 +157,7 @@ class StateHeader(QWidget):
         if control is Control.CHOOSE and self._choosing:
             control = Control.NONE
         self._show_control(control)
+        self.anyway_button.setVisible(may_work_anyway(state, connected=connected))
 
     def show_page(self, name: str) -> None:
         """Which page is below: on Projects nobody needs to be sent there."""
@@ -173,7 +179,8 @@ class StateHeader(QWidget):
         self.project.show_text(project)
         self.sentence.show_text(words.head)
         self.detail.show_text(words.detail)
-        self.setAccessibleName(str(words))
+        parts = (words.head, *self.reasons.sentences, words.detail)
+        self.setAccessibleName(" ".join(part for part in parts if part))
 
     def _retry(self) -> None:
         self._context.launcher.reset()

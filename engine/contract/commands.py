@@ -7,7 +7,12 @@ from typing import Annotated, ClassVar, Final, Literal
 
 import msgspec
 
+from engine.contract.settings import SettingValue
+
 MAX_PAUSE_SECONDS: Final = 7 * 24 * 3600
+MAX_OVERRIDE_SECONDS: Final = 24 * 3600
+MAX_PERIODS_SENT: Final = 2_000
+MAX_READINGS_SENT: Final = 1_440
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=False):
@@ -43,11 +48,31 @@ class Resume(Command, frozen=True, kw_only=True):
     method = "training.resume"
 
 
+class Override(Command, frozen=True, kw_only=True):
+    """Compute for a time in spite of what the limits say; ends a pause. The hard rules do not yield."""
+
+    method = "training.override"
+    seconds: Annotated[float, msgspec.Meta(gt=0, le=MAX_OVERRIDE_SECONDS)]
+
+
+class CancelOverride(Command, frozen=True, kw_only=True):
+    """The limits hold again."""
+
+    method = "training.override_cancel"
+
+
 class ChangeSettings(Command, frozen=True, kw_only=True):
     """Change the named settings; the others stay. Takes effect at once."""
 
     method = "settings.change"
-    changes: dict[str, str | int | float | bool | None]
+    changes: dict[str, SettingValue]
+
+
+class PreviewSettings(Command, frozen=True, kw_only=True):
+    """What these changes would have meant yesterday, or why they are refused; nothing is changed."""
+
+    method = "settings.preview"
+    changes: dict[str, SettingValue]
 
 
 class RefreshHub(Command, frozen=True, kw_only=True):
@@ -89,6 +114,40 @@ class GetRounds(Command, frozen=True, kw_only=True):
     limit: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 100
 
 
+class Why(Command, frozen=True, kw_only=True):
+    """The sentences that say what the engine does and why, now and lately."""
+
+    method = "why.get"
+
+
+class GetPeriods(Command, frozen=True, kw_only=True):
+    """From when to when the engine ran at which level and why, in order; at most the latest MAX_PERIODS_SENT."""
+
+    method = "periods.get"
+    from_at: float
+    to_at: float
+
+
+class GetReadings(Command, frozen=True, kw_only=True):
+    """The stored readings of this computer, in order, evenly thinned to MAX_READINGS_SENT."""
+
+    method = "readings.get"
+    from_at: float
+    to_at: float
+
+
+class MeasureMachine(Command, frozen=True, kw_only=True):
+    """Measure how fast this computer trains, in about a minute; the state tree shows how far it is."""
+
+    method = "machine.measure"
+
+
+class CancelMeasure(Command, frozen=True, kw_only=True):
+    """End the measurement."""
+
+    method = "machine.measure_cancel"
+
+
 class Ping(Command, frozen=True, kw_only=True):
     """Answers at once."""
 
@@ -108,13 +167,21 @@ COMMANDS: Final[dict[str, type[Command]]] = {
         Leave,
         Pause,
         Resume,
+        Override,
+        CancelOverride,
         ChangeSettings,
+        PreviewSettings,
         RefreshHub,
         OpenLink,
         DismissProblem,
         RestartWorker,
         GetState,
         GetRounds,
+        Why,
+        GetPeriods,
+        GetReadings,
+        MeasureMachine,
+        CancelMeasure,
         Ping,
         StopEngine,
     )

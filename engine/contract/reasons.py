@@ -40,6 +40,31 @@ class ReasonCode(StrEnum):
     DISK_FULL = "disk_full"
     STORE_UNWRITABLE = "store_unwritable"
     LEAVING_AFTER_ROUND = "leaving_after_round"
+    # The governor's; USER_PAUSED to TOO_HOT above are too.
+    SYSTEM_SLEEPS = "system_sleeps"
+    SYSTEM_ENDS = "system_ends"
+    DISK_RESERVE = "disk_reserve"  # free_gigabytes, limit_gigabytes
+    DISK_LIMIT = "disk_limit"  # used_gigabytes, limit_gigabytes
+    DATA_CAP = "data_cap"  # used_gigabytes, limit_gigabytes, days
+    METERED = "metered"
+    MEMORY_LOW = "memory_low"  # free_gigabytes, limit_gigabytes
+    EXCLUSIVE_APP = "exclusive_app"  # app
+    ENERGY_SAVER = "energy_saver"
+    CAPTIVE_PORTAL = "captive_portal"
+    NETWORK_SCHEDULE = "network_schedule"
+    COMPUTE_SCHEDULE = "compute_schedule"
+    START_DELAY = "start_delay"
+    MEMORY_SHARE = "memory_share"  # used_gigabytes, limit_gigabytes
+    FOREIGN_CPU = "foreign_cpu"  # percent
+    MEASURING = "measuring"
+    GPU_TOO_HOT = "gpu_too_hot"  # celsius, limit_celsius
+    GPU_FULL_SCREEN = "gpu_full_screen"
+    GPU_FOREIGN_LOAD = "gpu_foreign_load"  # percent
+    GPU_MEMORY_LOW = "gpu_memory_low"
+    GPU_IN_USE = "gpu_in_use"
+    LESS_IN_USE = "less_in_use"  # percent
+    LESS_FOR_HEAT = "less_for_heat"  # target_celsius
+    HEAT_UNREADABLE = "heat_unreadable"
 
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True):

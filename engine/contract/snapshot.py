@@ -61,6 +61,7 @@ class ProjectCard(Node, frozen=True, kw_only=True):
     tokens_verified: int | None = None
     joined: bool = False
     unusable_because: str = ""  # empty when this computer can take part
+    tokens_per_hour: float | None = None  # that this computer would do while away, about; None: not measured
 
 
 class PeerInfo(Node, frozen=True, kw_only=True):
@@ -176,6 +177,20 @@ class GpuReading(Node, frozen=True, kw_only=True):
     temperature_celsius: float | None = None
     usable: bool = False
     detail: str = ""  # why not usable
+    slowdown_celsius: float | None = None  # where the card slows itself down
+    foreign_load_percent: float | None = None  # by other programs
+    power_watts: float | None = None
+    throttled: bool | None = None
+    read_at: float | None = None  # these are last values while the card is not watched
+
+
+class SensorState(Node, frozen=True, kw_only=True):
+    """How one thing is read on this computer."""
+
+    name: str  # "idle", "battery", "temperature", ...: see docs/sensors.md
+    known: bool  # False: it cannot be read, and `source` says why
+    source: str
+    read_at: float
 
 
 class Machine(Node, frozen=True, kw_only=True):
@@ -198,6 +213,25 @@ class Machine(Node, frozen=True, kw_only=True):
     idle_source: str = ""
     gpus: tuple[GpuReading, ...] = ()
     read_at: float | None = None
+    temperature_critical_celsius: float | None = None  # what the processor itself calls critical
+    thermal_state: str = ""  # where the system has only words: "nominal", "fair", "serious" or "critical"
+    throttled: bool | None = None  # the processor is slowed down for heat or power now
+    cpu_frequency_max_hertz: float | None = None
+    fan_rpm: int | None = None
+    idle_read_at: float | None = None  # when the idle time was read; None: with all else
+    session_locked: bool | None = None
+    full_screen: bool | None = None  # a program of somebody fills the screen, or gives a presentation
+    exclusive_app_running: str = ""  # one of the programs that the user named
+    foreign_cpu_percent: float | None = None  # other programs' share of all processors
+    battery_source: str = ""
+    energy_saver: bool | None = None
+    metered: bool | None = None
+    captive_portal: bool | None = None
+    disk_used_bytes: int | None = None  # by our own folder
+    power_watts: float | None = None
+    power_source: str = ""
+    energy_kilowatt_hours_today: float | None = None
+    sensors: tuple[SensorState, ...] = ()
 
 
 class Settings(Node, frozen=True, kw_only=True):
@@ -209,6 +243,117 @@ class Settings(Node, frozen=True, kw_only=True):
     upload_limit_bytes_per_second: int | None = None
     display_name: str = ""
     hub_url: str = ""
+    preset: str = "balanced"  # one of `PRESETS`; "custom" when a value is not the preset's
+    cpu_share_in_use_percent: int = 25  # while somebody uses the computer; cpu_share_percent while nobody does
+    gpu_while_in_use: bool = False
+    away_after_seconds: int = 300  # without a key or mouse movement
+    pause_on_energy_saver: bool = True
+    pause_full_screen: bool = True  # the graphics card only
+    exclusive_apps: tuple[str, ...] = ()  # names of executables during which nothing runs
+    foreign_cpu_percent: int = 60  # other programs' load above which ours yields; 0: never
+    foreign_gpu_percent: int = 15
+    memory_in_use_percent: int = 25
+    memory_away_percent: int = 60
+    memory_free_bytes: int = 2 * 1024**3  # always left to others
+    disk_limit_bytes: int = 20_000_000_000
+    disk_free_bytes: int = 10_000_000_000  # always left to others
+    data_cap_bytes: int | None = 50_000_000_000  # sent and received in `data_cap_days`
+    data_cap_days: int = 30
+    pause_on_metered: bool = True
+    heat_target_cpu_celsius: int = 80
+    heat_target_gpu_celsius: int = 75
+    start_delay_seconds: int = 0
+    keep_awake: bool = False
+    compute_schedule: tuple[int, ...] = ()  # 7 masks of 24 hours, Monday first, bit 0 is midnight; empty: always
+    network_schedule: tuple[int, ...] = ()
+    electricity_price_per_kwh: float | None = None
+
+
+class GovernorState(Node, frozen=True, kw_only=True):
+    """How much may be computed now, and all that limits it. `Status` shows the first of it."""
+
+    level: str = "stopped"  # "full", "reduced", "network_only" or "stopped"
+    profile: str = "away"  # "in_use" or "away"
+    duty: float = 0.0  # share of the time that the processor's threads compute
+    gpu_duty: float = 0.0
+    threads: int = 0
+    devices: tuple[str, ...] = ()  # "cpu", and "gpu:<place in Machine.gpus>"
+    reasons: tuple[Reason, ...] = ()  # all that holds now, most pressing first
+    overridden: tuple[Reason, ...] = ()  # what would hold without the override
+    since: float = 0.0
+    resumes_at: float | None = None
+    pause_until: float | None = None  # of a timed pause
+    override_until: float | None = None  # None: no override
+    data_used_bytes: int | None = None  # in the last `data_cap_days`
+    keep_awake: str = ""  # "", "granted", or why the system did not grant it
+    worked_seconds_yesterday: float | None = None
+
+
+class PeriodInfo(Node, frozen=True, kw_only=True):
+    """A time during which the engine ran at one level for the same reasons."""
+
+    level: str
+    from_at: float
+    to_at: float
+    reasons: tuple[Reason, ...] = ()
+    open: bool = False  # still going on
+
+
+class ReadingInfo(Node, frozen=True, kw_only=True):
+    """The computer at one moment of the past: a stored reading, one a minute."""
+
+    at: float
+    level: str = ""
+    duty: float = 0.0
+    in_use: bool | None = None
+    idle_seconds: float | None = None
+    session_locked: bool | None = None
+    on_battery: bool | None = None
+    temperature_celsius: float | None = None
+    gpu_temperature_celsius: float | None = None
+    cpu_load_percent: float | None = None
+    foreign_cpu_percent: float | None = None
+    gpu_load_percent: float | None = None
+    foreign_gpu_percent: float | None = None
+    memory_free_bytes: int | None = None
+    full_screen: bool | None = None
+    energy_saver: bool | None = None
+    metered: bool | None = None
+    power_watts: float | None = None
+
+
+class SettingsPreview(Node, frozen=True, kw_only=True):
+    """What other settings would have meant for the stored readings."""
+
+    refused: tuple[str, ...] = ()  # sentences; empty when the settings can be had
+    from_at: float = 0.0
+    to_at: float = 0.0
+    known_seconds: float = 0.0  # of that time, how much was recorded
+    worked_seconds: float = 0.0  # how much of it would have been worked
+
+
+class DeviceSpeed(Node, frozen=True, kw_only=True):
+    """What one device did with the reference model."""
+
+    device: str
+    name: str = ""
+    tokens_per_second: float | None = None
+    memory_bytes: int | None = None
+    detail: str = ""  # why there is no number
+
+
+class Measurement(Node, frozen=True, kw_only=True):
+    """The benchmark of this computer, run on request."""
+
+    state: str = ""  # "", "running", "done", "cancelled" or "failed"
+    fraction: float | None = None
+    at: float | None = None  # when it ended
+    seconds: float | None = None
+    devices: tuple[DeviceSpeed, ...] = ()
+    memory_free_bytes: int | None = None
+    upload_bytes_per_second: float | None = None
+    download_bytes_per_second: float | None = None
+    detail: str = ""
 
 
 class Today(Node, frozen=True, kw_only=True):
@@ -229,6 +374,8 @@ class EngineState(Node, frozen=True, kw_only=True):
     hub: HubStatus
     settings: Settings = Settings()
     machine: Machine = Machine()
+    governor: GovernorState = GovernorState()
+    measurement: Measurement = Measurement()
     today: Today = Today()
     projects: tuple[ProjectCard, ...] = ()
     session: SessionState | None = None

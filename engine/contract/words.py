@@ -49,6 +49,35 @@ WITH_ONE_PEER: Final[Mapping[RunState, str]] = {
 ALONE: Final = "Training. No other computer is connected now."
 RESUMES_AT: Final = "Resumes at {time}."
 RESUMES_AFTER_ALL: Final = "Resumes when all of this has passed."
+OVERRIDDEN: Final = "Set aside until {time}: {cause}"
+TRAINED: Final = "Since {time} it trained {worked} of {ran}."
+STOPPED_FOR: Final = "{duration}: {cause}"
+NOT_RUNNING: Final = "{duration}: Potluck was not running."
+USES: Final = "It may use {threads} threads, each for {percent} % of the time."
+USES_ONE: Final = "It may use one thread, for {percent} % of the time."
+KEPT_AWAKE: Final = "This computer is kept awake while it trains, as you asked."
+NOT_KEPT_AWAKE: Final = "The system does not keep this computer awake: {detail}."
+FROM_TO: Final = "{begin} to {end}: {label}."
+UNTIL_NOW: Final = "Since {begin}: {label}."
+HOURS: Final = "{hours} h {minutes} min"
+MINUTES: Final = "{minutes} min"
+SECONDS: Final = "{seconds} s"
+WHY: Final = (
+    OVERRIDDEN,
+    TRAINED,
+    STOPPED_FOR,
+    NOT_RUNNING,
+    USES,
+    USES_ONE,
+    KEPT_AWAKE,
+    NOT_KEPT_AWAKE,
+    FROM_TO,
+    UNTIL_NOW,
+    HOURS,
+    MINUTES,
+    SECONDS,
+)
+"""What `engine.contract.why` says beside the sentences of here."""
 
 IMPLIED_REASONS: Final[Mapping[RunState, ReasonCode]] = {
     RunState.IDLE: ReasonCode.NO_PROJECT,
@@ -79,6 +108,54 @@ CAUSES: Final[Mapping[ReasonCode, Templates]] = {
     ReasonCode.DISK_FULL: ("The disk that holds {path} is full.", "The disk is full."),
     ReasonCode.STORE_UNWRITABLE: ("Potluck cannot save to {path}.", "Potluck cannot save its records."),
     ReasonCode.LEAVING_AFTER_ROUND: ("The round in progress is finished first.",),
+    ReasonCode.SYSTEM_SLEEPS: ("This computer is going to sleep.",),
+    ReasonCode.SYSTEM_ENDS: ("This computer is shutting down, or you are logging out.",),
+    ReasonCode.DISK_RESERVE: ("Only {free_gigabytes} GB of the disk are free.", "Free disk space is short."),
+    ReasonCode.DISK_LIMIT: (
+        "Potluck's files fill the {limit_gigabytes} GB that you allow.",
+        "Potluck's files fill all the disk space that you allow.",
+    ),
+    ReasonCode.DATA_CAP: (
+        "{used_gigabytes} of {limit_gigabytes} GB were sent and received in {days} days.",
+        "The data limit is reached.",
+    ),
+    ReasonCode.METERED: ("This network is metered.",),
+    ReasonCode.MEMORY_LOW: ("Only {free_gigabytes} GB of memory are free.", "Memory is short."),
+    ReasonCode.EXCLUSIVE_APP: ("{app} is running.", "A program that you named is running."),
+    ReasonCode.ENERGY_SAVER: ("Energy saver is on.",),
+    ReasonCode.CAPTIVE_PORTAL: ("This network asks you to sign in first.",),
+    ReasonCode.NETWORK_SCHEDULE: ("This hour is not one of your network hours.",),
+    ReasonCode.COMPUTE_SCHEDULE: ("This hour is not one of your training hours.",),
+    ReasonCode.START_DELAY: ("Potluck has only just started.",),
+    ReasonCode.MEMORY_SHARE: (
+        "Potluck needs more than the {limit_gigabytes} GB of memory that you allow now.",
+        "Potluck needs more memory than you allow now.",
+    ),
+    ReasonCode.FOREIGN_CPU: (
+        "Other programs use {percent} % of the processor.",
+        "Other programs need the processor.",
+    ),
+    ReasonCode.MEASURING: ("The speed of this computer is being measured.",),
+    ReasonCode.GPU_TOO_HOT: (
+        "The graphics card is too hot ({celsius} °C), so it is not used.",
+        "The graphics card is too hot, so it is not used.",
+    ),
+    ReasonCode.GPU_FULL_SCREEN: ("A program fills the screen, so the graphics card is left to it.",),
+    ReasonCode.GPU_FOREIGN_LOAD: (
+        "Other programs use {percent} % of the graphics card, so it is left to them.",
+        "Other programs need the graphics card, so it is left to them.",
+    ),
+    ReasonCode.GPU_MEMORY_LOW: ("The graphics card's memory is short, so it is not used.",),
+    ReasonCode.GPU_IN_USE: ("You are using this computer, so its graphics card is left to you.",),
+    ReasonCode.LESS_IN_USE: (
+        "You are using this computer, so at most {percent} % of the processor is used.",
+        "You are using this computer, so less of the processor is used.",
+    ),
+    ReasonCode.LESS_FOR_HEAT: (
+        "It works less, to stay near {target_celsius} °C.",
+        "It works less, to stay cool.",
+    ),
+    ReasonCode.HEAT_UNREADABLE: ("The processor's temperature cannot be read, so half of it is used.",),
 }
 
 NEXT: Final[Mapping[ReasonCode, Templates]] = {
@@ -100,6 +177,30 @@ NEXT: Final[Mapping[ReasonCode, Templates]] = {
     ReasonCode.DISK_FULL: ("Resumes when there is free space.",),
     ReasonCode.STORE_UNWRITABLE: ("Free some space or allow writing there.",),
     ReasonCode.LEAVING_AFTER_ROUND: ("Nothing is lost.",),
+    ReasonCode.SYSTEM_SLEEPS: ("Resumes when it wakes.",),
+    ReasonCode.SYSTEM_ENDS: ("Everything is saved first.",),
+    ReasonCode.DISK_RESERVE: ("Resumes when {limit_gigabytes} GB are free.", "Resumes when more of the disk is free."),
+    ReasonCode.DISK_LIMIT: ("Resumes when you allow more.",),
+    ReasonCode.DATA_CAP: ("Resumes as the days pass, or when you allow more.",),
+    ReasonCode.METERED: ("Resumes on another network.",),
+    ReasonCode.MEMORY_LOW: ("Resumes when {limit_gigabytes} GB are free.", "Resumes when more memory is free."),
+    ReasonCode.EXCLUSIVE_APP: ("Resumes when it has ended.",),
+    ReasonCode.ENERGY_SAVER: ("Resumes when it is off.",),
+    ReasonCode.CAPTIVE_PORTAL: ("Resumes when you have signed in.",),
+    ReasonCode.NETWORK_SCHEDULE: ("Resumes in the next hour that you allow.",),
+    ReasonCode.COMPUTE_SCHEDULE: ("Resumes in the next hour that you allow.",),
+    ReasonCode.START_DELAY: ("Training begins after the delay that you chose.",),
+    ReasonCode.MEMORY_SHARE: ("Resumes when you allow more, or when you are away.",),
+    ReasonCode.FOREIGN_CPU: ("Resumes half a minute after they are done.",),
+    ReasonCode.MEASURING: ("Resumes when that is done.",),
+    ReasonCode.GPU_TOO_HOT: ("It is used again below {limit_celsius} °C.", "It is used again when it has cooled down."),
+    ReasonCode.GPU_FULL_SCREEN: ("It is used again when that program is done.",),
+    ReasonCode.GPU_FOREIGN_LOAD: ("It is used again half a minute after they are done.",),
+    ReasonCode.GPU_MEMORY_LOW: ("It is used again when there is room.",),
+    ReasonCode.GPU_IN_USE: ("It is used again when you are away.",),
+    ReasonCode.LESS_IN_USE: ("More is used when you are away.",),
+    ReasonCode.LESS_FOR_HEAT: ("It works more when it is cooler.",),
+    ReasonCode.HEAT_UNREADABLE: ("Choose a share yourself in Settings to change that.",),
 }
 
 PROBLEM_TITLES: Final[Mapping[ProblemCode, Templates]] = {
@@ -232,7 +333,46 @@ SETTING_LABELS: Final[Mapping[str, str]] = {
     "upload_limit_bytes_per_second": "Upload limit",
     "display_name": "Name",
     "hub_url": "Hub address",
+    "preset": "How much to use",
+    "cpu_share_in_use_percent": "Share of the processor while I use the computer",
+    "gpu_while_in_use": "Graphics card while I use the computer",
+    "away_after_seconds": "Away after",
+    "pause_on_energy_saver": "Pause while energy saver is on",
+    "pause_full_screen": "Leave the graphics card to full-screen programs",
+    "exclusive_apps": "Pause while these programs run",
+    "foreign_cpu_percent": "Yield to other programs' use of the processor",
+    "foreign_gpu_percent": "Yield to other programs' use of the graphics card",
+    "memory_in_use_percent": "Memory while I use the computer",
+    "memory_away_percent": "Memory while I am away",
+    "memory_free_bytes": "Memory that stays free",
+    "disk_limit_bytes": "Disk space for Potluck",
+    "disk_free_bytes": "Disk space that stays free",
+    "data_cap_bytes": "Data limit",
+    "data_cap_days": "Days of the data limit",
+    "pause_on_metered": "Pause on metered networks",
+    "heat_target_cpu_celsius": "Processor temperature to hold",
+    "heat_target_gpu_celsius": "Graphics card temperature to hold",
+    "start_delay_seconds": "Wait after the start",
+    "keep_awake": "Keep this computer awake while it trains",
+    "compute_schedule": "Training hours",
+    "network_schedule": "Network hours",
+    "electricity_price_per_kwh": "Price of electricity",
 }
+
+PRESET_LABELS: Final[Mapping[str, str]] = {
+    "quiet": "Quiet",
+    "balanced": "Balanced",
+    "full_when_away": "Full when away",
+    "custom": "Custom",
+}
+
+LEVEL_LABELS: Final[Mapping[str, str]] = {
+    "full": "Training",
+    "reduced": "Training with less",
+    "network_only": "Connected, not training",
+    "stopped": "Paused",
+}
+"""A level of the governor in a table or chart."""
 
 _PLACEHOLDER: Final = re.compile(r"\{([a-z_]+)\}")
 
@@ -299,9 +439,10 @@ def error_sentence(code: ErrorCode, params: Mapping[str, Scalar], translate: Tra
 
 def all_templates() -> tuple[str, ...]:
     """Every text that `translate` may be given, for the window's translation files."""
-    found: list[str] = [ALONE, RESUMES_AT, RESUMES_AFTER_ALL]
+    found: list[str] = [ALONE, RESUMES_AT, RESUMES_AFTER_ALL, *WHY]
     for labels in (STATE_LABELS.values(), WITH_ONE_PEER.values(), ACTION_LABELS.values(), SETTING_LABELS.values()):
         found += labels
+    found += [*PRESET_LABELS.values(), *LEVEL_LABELS.values()]
     for templates in (
         *STATES.values(),
         *CAUSES.values(),

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -48,9 +48,7 @@ def parse_command(request: Request) -> Command:
     except msgspec.ValidationError as error:
         raise _bad_field(request.method, str(error)) from error
     for name in command.__struct_fields__:
-        value = getattr(command, name)
-        texts = value.values() if isinstance(value, dict) else (value,)
-        if any(isinstance(text, str) and len(text) > MAX_TEXT_CHARS for text in texts):
+        if any(len(text) > MAX_TEXT_CHARS for text in _texts(getattr(command, name))):
             raise _bad_field(request.method, f"text longer than {MAX_TEXT_CHARS} characters - at `$.{name}`")
     if isinstance(command, Pause) and command.seconds is not None and not 0 < command.seconds <= MAX_PAUSE_SECONDS:
         raise _bad_field(request.method, f"must be more than 0 and at most {MAX_PAUSE_SECONDS} - at `$.seconds`")
@@ -82,6 +80,14 @@ async def _carry_out(command: Command, face: Face, handler: Handler, state: Call
     if isinstance(command, GetState):
         return state()
     return await handler(command, face)
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _texts(item)
 
 
 def _bad_field(method: str, detail: str) -> ControlError:

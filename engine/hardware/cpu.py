@@ -40,8 +40,17 @@ def read_load_percent() -> float:
 
 def read_frequency_hertz() -> float | None:
     """Mean clock of the cores now; None where it is not known."""
+    return _megahertz("current")
+
+
+def read_frequency_max_hertz() -> float | None:
+    """The fastest clock that the processor offers; None where it is not known."""
+    return _megahertz("max")
+
+
+def _megahertz(name: str) -> float | None:
     try:
-        megahertz = float(getattr(psutil.cpu_freq(), "current", 0.0))  # None where psutil finds none
+        megahertz = float(getattr(psutil.cpu_freq(), name, 0.0))  # None where psutil finds none
     except (OSError, NotImplementedError, RuntimeError, AttributeError):  # virtual machines, some ARM boards
         return None
     return megahertz * 1e6 if megahertz > 0 else None

@@ -1,7 +1,12 @@
-"""Room on the disk that holds the data folder."""
+"""Room on the disk that holds the data folder, and what that folder takes of it."""
 
+import os
 import shutil
 from pathlib import Path
+from typing import Final
+
+MAX_ENTRIES: Final = 200_000
+BLOCK_BYTES: Final = 512  # of st_blocks, whatever the disk's own blocks are
 
 
 def read_free_bytes(data_dir: Path) -> int | None:
@@ -14,3 +19,31 @@ def read_free_bytes(data_dir: Path) -> int | None:
         except OSError:
             return None
     return None
+
+
+def read_used_bytes(data_dir: Path) -> int | None:
+    """What the files below `data_dir` take on the disk; links are not followed. None for more than MAX_ENTRIES."""
+    total, seen, folders = 0, 0, [str(data_dir)]
+    while folders:
+        try:
+            with os.scandir(folders.pop()) as entries:
+                for entry in entries:
+                    seen += 1
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.path)
+                    else:
+                        total += _size(entry)
+        except OSError:
+            continue  # gone by now, or never there
+        if seen > MAX_ENTRIES:
+            return None
+    return total
+
+
+def _size(entry: "os.DirEntry[str]") -> int:
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except OSError:
+        return 0
+    blocks: int | None = getattr(status, "st_blocks", None)  # Windows has none
+    return status.st_size if blocks is None else blocks * BLOCK_BYTES

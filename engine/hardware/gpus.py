@@ -1,28 +1,55 @@
 """Graphics processors.
 
-Asking a sleeping laptop GPU wakes it and drains the battery, so one that the worker does not use is asked once only.
+Asking a sleeping laptop GPU wakes it and drains the battery: one that the worker does not compute on now is asked once
+only, and not even then while it sleeps.
 """
 
-import csv
-import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from engine.contract.snapshot import GpuReading
-from engine.hardware.answer import number
-from engine.hardware.command import RunningCommand
+from engine.hardware.gpu_amd import read_amd
+from engine.hardware.gpu_apple import APPLE_COMMAND, apple_name, parse_ioreg
+from engine.hardware.gpu_card import Card, CardSource
+from engine.hardware.gpu_nvidia import (
+    NVIDIA_COMMAND,
+    NVML_COMMAND,
+    CommandSource,
+    NvmlSource,
+    parse_nvidia,
+    sleeping_models,
+)
 
-NVIDIA_FIELDS: Final = ("name", "memory.total", "memory.used", "utilization.gpu", "temperature.gpu")
-NVIDIA_COMMAND: Final = ("nvidia-smi", f"--query-gpu={','.join(NVIDIA_FIELDS)}", "--format=csv,noheader,nounits")
-LIMIT_SECONDS: Final = 10.0
-"""The driver's first answer may take seconds."""
+SECONDS_BETWEEN: Final = 2.0
+MAX_JOULES_BETWEEN: Final = 1e6
 
-MAX_GPUS: Final = 32
-MAX_NAME_CHARS: Final = 100
-MEBIBYTE: Final = 1024 * 1024
-DRM: Final = Path("/sys/class/drm")
-AMD_VENDOR: Final = "0x1002"
+
+@dataclass(frozen=True, slots=True)
+class GpuUse:
+    """What the worker does with the GPUs now. Unless it `computes`, no GPU is asked."""
+
+    device: str = ""  # "cpu", "cuda", "mps"; "" while that is not known
+    computes: bool = False
+    own_pids: frozenset[int] = frozenset()
+
+    @property
+    def on_gpu(self) -> bool:
+        """True while the worker computes on a GPU."""
+        return self.computes and self.device not in ("", "cpu")
+
+
+@dataclass(slots=True)
+class _Watched:
+    """Cards of one kind and the last that is known of them."""
+
+    kind: str  # what the worker's device begins with when it uses them
+    cards: tuple[Card, ...] = ()
+    read_at: float | None = None
+    energies: dict[int, float] = field(default_factory=dict)
 
 
 class GpuReader:
@@ -33,106 +60,131 @@ class GpuReader:
         cpu_name: str,
         *,
         nvidia_command: Sequence[str] = NVIDIA_COMMAND,
-        drm: Path = DRM,
-        is_mac: bool | None = None,
+        nvml_command: Sequence[str] = NVML_COMMAND,
+        root: Path = Path("/"),
+        is_mac: bool = False,
     ) -> None:
-        self._nvidia_command = nvidia_command
-        self._running: RunningCommand | None = None
-        self._started_at = 0.0
-        self._asked = self._answered = False
-        self._nvidia: tuple[GpuReading, ...] = ()
-        self._others = _apple(cpu_name, platform.system() == "Darwin" if is_mac is None else is_mac) + read_amd(drm)
+        self._root = root
+        self._smi = CommandSource(nvidia_command, parse_nvidia)
+        self._nvidia_source: CardSource | None = None if is_mac else NvmlSource(nvml_command)
+        apple = apple_name(cpu_name, is_mac)
+        self._apple_source = CommandSource(APPLE_COMMAND, lambda text: parse_ioreg(text, apple)) if apple else None
+        self._nvidia, self._amd = _Watched("cuda"), _Watched("cuda", _cards(read_amd(self._drm)))
+        self._apple = _Watched("mps", _cards((GpuReading(name=apple),) if apple else ()))
+        self._asked = False
+        self._asked_at = float("-inf")
+        self._joules = 0.0
+        self.queries = 0
+        """How many times a card or its driver was asked. Reading a file that wakes no card does not count."""
 
     @property
     def waiting(self) -> bool:
         """True while an answer is under way."""
-        return self._running is not None
+        return any(source.waiting for source in self._sources())
 
-    def read(self, device: str, monotonic: float) -> tuple[GpuReading, ...]:
-        """`device` is where the worker computes ("cuda", "mps", "cpu"), or "" while that is not known.
+    def read(self, use: GpuUse, now: float, monotonic: float) -> tuple[GpuReading, ...]:
+        """All cards. Those not in use keep their last values, with the time (`now`, since the epoch) of these.
 
         `monotonic` is in seconds of any clock that does not go back.
         """
-        self._collect(monotonic)
-        in_use = device.startswith("cuda") and self._answered and bool(self._nvidia)
-        if self._running is None and (not self._asked or in_use):
-            self._asked = True
-            self._running = RunningCommand.start(self._nvidia_command)
-            self._started_at = monotonic
-        return tuple(_with_use(gpu, "cuda", device) for gpu in self._nvidia) + tuple(
-            _with_use(gpu, "mps" if gpu.name.startswith("Apple") else "cuda", device) for gpu in self._others
-        )
+        self._collect(now, monotonic)
+        due = monotonic - self._asked_at >= SECONDS_BETWEEN
+        if use.on_gpu:
+            if due:
+                self._ask_cards_in_use(use, now, monotonic)
+        elif not self._asked:
+            self._ask_for_names(monotonic)
+        if not use.on_gpu and self._asked and not self.waiting:
+            self._rest()
+        watched = (self._nvidia, self._amd, self._apple)
+        return tuple(_reading(one, card, use) for one in watched for card in one.cards)
+
+    def take_joules(self) -> float:
+        """What the cards' own counters added since the last call."""
+        joules, self._joules = self._joules, 0.0
+        return joules
 
     def close(self) -> None:
         """End what runs. Safe to repeat."""
-        running, self._running = self._running, None
-        if running is not None:
-            running.close()
+        self._rest()
 
-    def _collect(self, monotonic: float) -> None:
-        running = self._running
-        if running is None or not (running.ended or monotonic - self._started_at > LIMIT_SECONDS):
+    @property
+    def _drm(self) -> Path:
+        return self._root / "sys/class/drm"
+
+    def _sources(self) -> list[CardSource]:
+        return [source for source in (self._nvidia_source, self._apple_source) if source is not None]
+
+    def _ask_for_names(self, monotonic: float) -> None:
+        """Once, so that the machine's page can name the cards."""
+        sleeping = sleeping_models(self._root)
+        if sleeping is not None:
+            self._nvidia.cards = _cards(tuple(GpuReading(name=name) for name in sleeping))
             return
-        self._running = None
-        text = running.wait(0.0)
-        if text is not None:
-            self._answered = True
-            self._nvidia = parse_nvidia(text)
+        self._asked = True
+        if self._nvidia_source is not None:
+            self._ask(self._nvidia_source, monotonic)
+
+    def _ask_cards_in_use(self, use: GpuUse, now: float, monotonic: float) -> None:
+        if use.device.startswith("cuda"):
+            if self._amd.cards:
+                self.queries += 1
+                self._amd.cards, self._amd.read_at = _cards(read_amd(self._drm, awake=True)), now
+            if self._nvidia_source is not None and (self._nvidia.cards or not self._asked):
+                self._ask(self._nvidia_source, monotonic)
+            self._asked = True
+        elif use.device.startswith("mps") and self._apple_source is not None:
+            self._ask(self._apple_source, monotonic)
+
+    def _ask(self, source: CardSource, monotonic: float) -> None:
+        if not source.waiting:
+            self.queries += 1
+            self._asked_at = monotonic
+            source.ask(monotonic)
+
+    def _collect(self, now: float, monotonic: float) -> None:
+        self._collect_from(self._apple_source, self._apple, now, monotonic)
+        source = self._nvidia_source
+        waited = source is not None and source.waiting
+        self._collect_from(source, self._nvidia, now, monotonic)
+        failed = waited and source is not None and not source.waiting and self._nvidia.read_at != now
+        if failed and isinstance(source, NvmlSource):  # no library, no driver, or one that hangs
+            self._nvidia_source = self._smi
+            self._ask(self._smi, monotonic)
+
+    def _collect_from(self, source: CardSource | None, watched: _Watched, now: float, monotonic: float) -> None:
+        cards = None if source is None else source.take(monotonic)
+        if cards is None:
+            return
+        watched.cards, watched.read_at = cards, now
+        for index, card in enumerate(cards):
+            if card.energy_joules is not None:
+                used = card.energy_joules - watched.energies.get(index, card.energy_joules)
+                self._joules += used if 0 <= used <= MAX_JOULES_BETWEEN else 0.0
+                watched.energies[index] = card.energy_joules
+
+    def _rest(self) -> None:
+        for source in self._sources():
+            source.rest()
+        for watched in (self._nvidia, self._apple):
+            watched.energies.clear()  # what others use meanwhile is not counted
 
 
-def parse_nvidia(text: str) -> tuple[GpuReading, ...]:
-    """From nvidia-smi's CSV: one line a GPU in the order of NVIDIA_FIELDS, memory in MiB; "[N/A]" where unknown."""
-    gpus = []
-    for row in csv.reader(text.splitlines()[:MAX_GPUS], skipinitialspace=True):
-        if len(row) != len(NVIDIA_FIELDS) or not row[0].strip():
-            continue
-        total, used = number(row[1], 0, 2**24), number(row[2], 0, 2**24)
-        gpus.append(
-            GpuReading(
-                name=row[0].strip()[:MAX_NAME_CHARS],
-                memory_total_bytes=None if total is None else int(total * MEBIBYTE),
-                memory_used_bytes=None if used is None else int(used * MEBIBYTE),
-                load_percent=number(row[3], 0, 100),
-                temperature_celsius=number(row[4], 1, 149),
-            )
-        )
-    return tuple(gpus)
+def _cards(gpus: tuple[GpuReading, ...]) -> tuple[Card, ...]:
+    return tuple(Card(gpu) for gpu in gpus)
 
 
-def read_amd(drm: Path) -> tuple[GpuReading, ...]:
-    """AMD cards from Linux's amdgpu driver: files that the kernel answers without waking the card."""
-    gpus = []
-    for card in sorted(drm.glob("card[0-9]*"))[:MAX_GPUS]:
-        device = card / "device"
-        if "-" in card.name or _text(device / "vendor") != AMD_VENDOR:  # "card0-HDMI-A-1" is a connector
-            continue
-        name = _text(device / "product_name") or f"AMD graphics ({_text(device / 'device') or 'unknown model'})"
-        total = number(_text(device / "mem_info_vram_total"), 1, 2**50)
-        gpus.append(GpuReading(name=name[:MAX_NAME_CHARS], memory_total_bytes=None if total is None else int(total)))
-    return tuple(gpus)
-
-
-def _apple(cpu_name: str, is_mac: bool) -> tuple[GpuReading, ...]:
-    """On Apple's own chips the GPU is part of the processor and shares its memory."""
-    return (GpuReading(name=f"{cpu_name} GPU"),) if is_mac and cpu_name.startswith("Apple") else ()
-
-
-def _with_use(gpu: GpuReading, kind: str, device: str) -> GpuReading:
-    usable = device.startswith(kind)
-    where = "the processor" if device == "cpu" else device
-    return GpuReading(
-        name=gpu.name,
-        memory_total_bytes=gpu.memory_total_bytes,
-        memory_used_bytes=gpu.memory_used_bytes if usable else None,  # old, when it is no longer asked
-        load_percent=gpu.load_percent if usable else None,
-        temperature_celsius=gpu.temperature_celsius if usable else None,
+def _reading(watched: _Watched, card: Card, use: GpuUse) -> GpuReading:
+    usable = use.device.startswith(watched.kind)
+    where = "the processor" if use.device == "cpu" else use.device
+    return msgspec.structs.replace(
+        card.gpu,
+        foreign_load_percent=_foreign(card.process_loads, use.own_pids),
         usable=usable,
-        detail="" if usable or not device else f"training here computes on {where}",
+        detail="" if usable or not use.device else f"training here computes on {where}",
+        read_at=watched.read_at,
     )
 
 
-def _text(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8", errors="replace").strip()
-    except OSError:
-        return ""
+def _foreign(loads: Mapping[int, float] | None, own: frozenset[int]) -> float | None:
+    return None if loads is None else min(100.0, sum(load for pid, load in loads.items() if pid not in own))

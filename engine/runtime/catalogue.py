@@ -1,6 +1,6 @@
 """Project cards from verified manifests. PURE."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from engine.contract.snapshot import Machine, ProjectCard
@@ -14,12 +14,16 @@ WORKER_BYTES: Final = 450 * 1024 * 1024
 """What torch and the model library take, measured with a small model."""
 
 
-def cards(entries: Iterable[CatalogueEntry], joined: str | None, machine: Machine) -> tuple[ProjectCard, ...]:
-    """One card a project, in the catalogue's order."""
-    return tuple(_card(entry, joined, machine) for entry in entries)
+def cards(
+    entries: Iterable[CatalogueEntry], joined: str | None, machine: Machine, fit: Callable[[int], float | None]
+) -> tuple[ProjectCard, ...]:
+    """One card a project, in the catalogue's order. `fit` tells tokens an hour here for a number of parameters."""
+    return tuple(_card(entry, joined, machine, fit) for entry in entries)
 
 
-def _card(entry: CatalogueEntry, joined: str | None, machine: Machine) -> ProjectCard:
+def _card(
+    entry: CatalogueEntry, joined: str | None, machine: Machine, fit: Callable[[int], float | None]
+) -> ProjectCard:
     manifest, count = entry.verified.manifest, parameter_count(entry.verified.manifest)
     needed = WORKER_BYTES + count * BYTES_PER_PARAMETER
     total = machine.memory_total_bytes
@@ -41,4 +45,5 @@ def _card(entry: CatalogueEntry, joined: str | None, machine: Machine) -> Projec
         tokens_verified=entry.tokens_verified,
         joined=entry.verified.project_id == joined,
         unusable_because=reason,
+        tokens_per_hour=fit(count),
     )

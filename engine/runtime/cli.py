@@ -1,4 +1,4 @@
-"""The command line: `potluck demo | hub | run | join | leave | pause | resume | status | projects | export | publish`.
+"""The command line: `potluck demo | hub | run`, and the commands that ask a running engine or its files.
 
 Heavy parts are imported by the command that needs them, so that `potluck status` answers at once.
 """
@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from engine.contract.commands import MAX_OVERRIDE_SECONDS
 from engine.contract.version import PRODUCT_VERSION
 from engine.core.errors import UserError
 from engine.core.paths import Paths, default_paths
@@ -80,6 +81,11 @@ def _add_requests(commands: "argparse._SubParsersAction[argparse.ArgumentParser]
     pause = commands.add_parser("pause", help="stop computing")
     pause.add_argument("duration", nargs="?", type=_duration, help="such as 30m, 1h, 90s (default: until resumed)")
     commands.add_parser("resume", help="go on computing")
+    override = commands.add_parser("override", help="work now in spite of the limits, except those that protect")
+    override.add_argument("duration", type=_override, help="such as 30m or 1h, at most a day; or: off")
+    commands.add_parser("why", help="what the engine does and why, now and in the last day")
+    measure = commands.add_parser("measure", help="measure how fast this computer trains")
+    measure.add_argument("--cancel", action="store_true", help="end the measurement that runs")
     status = commands.add_parser("status", help="what the engine does and why")
     status.add_argument("--json", action="store_true", help="the whole state tree")
     commands.add_parser("projects", help="the hub's catalogue")
@@ -132,6 +138,20 @@ def _port(text: str) -> int:
     if not 0 <= value <= 65535:
         raise argparse.ArgumentTypeError("must be 0 to 65535")
     return value
+
+
+def _override(text: str) -> float | None:
+    """As `_duration`, at most a day; None for "off".
+
+    Raises:
+        argparse.ArgumentTypeError: it is none of these.
+    """
+    if text == "off":
+        return None
+    seconds = _duration(text)
+    if seconds > MAX_OVERRIDE_SECONDS:
+        raise argparse.ArgumentTypeError("must be at most a day")
+    return seconds
 
 
 def _duration(text: str) -> float:

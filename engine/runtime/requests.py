@@ -15,7 +15,9 @@ from engine.contract.words import error_sentence
 from engine.control.client import ControlClient, EngineGone, connect
 from engine.core.errors import UserError
 from engine.core.paths import Paths
-from engine.runtime.status_text import projects_text, status_text
+from engine.runtime.status_text import measurement_text, projects_text, status_text
+
+POLL_SECONDS: Final = 0.25
 
 
 def run_request(paths: Paths, options: argparse.Namespace) -> int:
@@ -65,6 +67,39 @@ async def _resume(client: ControlClient, options: argparse.Namespace) -> str:
     return status_text(await _state(client))
 
 
+async def _override(client: ControlClient, options: argparse.Namespace) -> str:
+    off = options.duration is None
+    await client.request(c.CancelOverride() if off else c.Override(seconds=options.duration))
+    return "\n".join(await _why_lines(client))
+
+
+async def _why(client: ControlClient, options: argparse.Namespace) -> str:
+    return "\n".join(await _why_lines(client))
+
+
+async def _why_lines(client: ControlClient) -> list[str]:
+    return msgspec.convert(await client.request(c.Why()), list[str])
+
+
+async def _measure(client: ControlClient, options: argparse.Namespace) -> str:
+    """Starts it and waits for its end; Ctrl-C cancels it."""
+    if options.cancel:
+        await client.request(c.CancelMeasure())
+        return measurement_text(await _state(client))
+    await client.request(c.MeasureMachine())
+    began = False
+    try:
+        while True:
+            state = await _state(client)
+            began = began or state.measurement.state == "running"
+            if began and state.measurement.state != "running":
+                return measurement_text(state)
+            await asyncio.sleep(POLL_SECONDS)
+    except asyncio.CancelledError:
+        await client.request(c.CancelMeasure())
+        raise
+
+
 async def _status(client: ControlClient, options: argparse.Namespace) -> str:
     state = await _state(client)
     if options.json:
@@ -105,6 +140,9 @@ _ASK: Final[dict[str, Callable[[ControlClient, argparse.Namespace], Awaitable[st
     "leave": _leave,
     "pause": _pause,
     "resume": _resume,
+    "override": _override,
+    "why": _why,
+    "measure": _measure,
     "status": _status,
     "projects": _projects,
     "stop": _stop,

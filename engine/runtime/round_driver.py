@@ -109,7 +109,9 @@ class RoundDriver:
                 self._send(effect, now)
             case Freeze():
                 self._freeze_asked = True
-                if work.responds(now):
+                if work.carried is not None:
+                    self.on_frozen(work.carried, 0.0, now)
+                elif work.responds(now):
                     await work.freeze(now)
             case Begun(roll=roll):
                 self.members = len(roll)

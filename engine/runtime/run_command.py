@@ -14,7 +14,7 @@ from engine.core.log import configure, hold_early_lines, register_secret
 from engine.core.paths import Paths
 from engine.identity.vault import load_or_create
 from engine.runtime.config import EngineConfig
-from engine.runtime.lifetime import stop_event
+from engine.runtime.lifetime import StopEvent, stop_event
 from engine.runtime.supervisor import Supervisor
 from engine.store.service import open_store
 
@@ -85,6 +85,8 @@ async def _serve(config: EngineConfig, *, with_parent: bool) -> None:
             watch.cancel()
 
 
-async def _stop_when(stop: asyncio.Event, supervisor: Supervisor) -> None:
+async def _stop_when(stop: StopEvent, supervisor: Supervisor) -> None:
     await stop.wait()
-    supervisor.stop()
+    supervisor.stop(urgent=stop.urgent.is_set())
+    await stop.urgent.wait()  # it may also come while a polite end waits for a round
+    supervisor.stop(urgent=True)

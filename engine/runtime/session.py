@@ -10,6 +10,7 @@ import logging
 import math
 import secrets
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Final
 
 from engine.averaging.effects import Committed, Discarded, Missed, RoundMessage, RoundResult, RoundSetup
@@ -34,7 +35,7 @@ from engine.runtime.session_events import (
     WatcherChange,
     WorkerRestart,
 )
-from engine.runtime.trainer import TrainerEvent, TrainerGivenUp, TrainerLost, TrainerReady
+from engine.runtime.trainer import TrainerEvent, TrainerGivenUp, TrainerLost, TrainerReady, TrainerWantsRest
 from engine.runtime.work import Work
 from engine.swarm.progress import CatchUp, Lead, SwarmView
 from engine.training.protocol import Accumulated, Evaluated, Frozen, Written
@@ -78,7 +79,7 @@ _GIVEN_UP_CODES: Final = {
 class Session:
     """Takes part in one project from `run`'s start to its end. `post` may be called at any time."""
 
-    def __init__(self, parts: SessionParts, name: str = "") -> None:
+    def __init__(self, parts: SessionParts, name: str = "", limits: Limits | None = None) -> None:
         manifest = parts.project.manifest
         self._parts = parts
         self._me = parts.identity.peer_id
@@ -96,7 +97,7 @@ class Session:
         self._fetch: Fetch | None = None
         self._report = SessionReport()
         self._measuring = Measuring(parts, self._report, self._book)
-        self._limits = Limits(duty=1.0, threads=1)
+        self._limits = limits if limits is not None else Limits(duty=1.0, threads=1)
         self._known: dict[PeerId, Progress] = {}
         self._fetch_whole = False  # the steps alone did not lead to the swarm's weights
         self._sequence = 0
@@ -114,6 +115,10 @@ class Session:
         """Resident memory of the training process."""
         return self._parts.trainer.memory_bytes()
 
+    def has_gpu(self) -> bool | None:
+        """Whether the worker can use a graphics processor; None before one looked."""
+        return self._parts.trainer.has_gpu
+
     async def run(self) -> None:
         """Until left. Closes the network and the trainer, and saves a checkpoint when it ends in order.
 
@@ -129,7 +134,7 @@ class Session:
                 await self._load()
                 self._tasks.spawn("network", self._pump(parts.network.events()))
                 self._tasks.spawn("worker", self._pump(parts.trainer.events()))
-                await parts.trainer.throttle(self._limits.duty, self._limits.threads)
+                await self._throttle()
                 await parts.trainer.start()
                 await parts.rendezvous.start()
                 await parts.network.start()
@@ -208,6 +213,9 @@ class Session:
                 self._say_soon = True
             case Written():
                 self._measuring.on_written(event)
+            case TrainerWantsRest():
+                if self._round is None:
+                    await self._work.rest(now)
             case _:
                 await self._on_command(event, now)
 
@@ -309,7 +317,7 @@ class Session:
         if isinstance(event, TrainerReady):
             self._work.on_ready()
             self._report.worker_gave_up = ""
-            await self._resume_training(keep=False)
+            await self._resume_training(keep=True)
             await self._measuring.on_worker_ready()
             return
         self._work.on_lost(frozen=self._round is not None and self._round.frozen)
@@ -335,7 +343,8 @@ class Session:
         if not self._work.on_frozen(event):
             return
         if self._round is None:
-            await self._resume_training(keep=True)
+            if not await self._work.rests(event):
+                await self._resume_training(keep=True)
             return
         stats = [self._parts.network.stats(peer) for peer in self._peers.ready()]
         rates = [row.upload_bytes_per_second for row in stats if row and row.upload_bytes_per_second]
@@ -361,10 +370,14 @@ class Session:
     async def _on_limits(self, limits: Limits) -> None:
         before, self._limits = self._limits, limits
         self._parts.network.set_upload_limit(limits.upload_bytes_per_second)
-        if (before.duty, before.threads) != (limits.duty, limits.threads):
-            await self._parts.trainer.throttle(limits.duty, limits.threads)
+        if replace(before, upload_bytes_per_second=limits.upload_bytes_per_second) != limits:
+            await self._throttle()
             self._report.speed.restart()
             self._say_soon = True
+
+    async def _throttle(self) -> None:
+        limits = self._limits
+        await self._parts.trainer.throttle(limits.duty, limits.threads, gpu_duty=limits.gpu_duty, gentle=limits.gentle)
 
     # What follows from the events.
 

@@ -14,9 +14,11 @@ from engine.transport.base import NetworkEvent
 class Limits:
     """How much this computer may do now."""
 
-    duty: float  # share of wall time, 0 stops computing
+    duty: float  # share of the time that each thread computes, 0 stops computing
     threads: int
     upload_bytes_per_second: int | None = None
+    gpu_duty: float | None = None  # share of the time on a graphics processor, 0 leaves it; None: as `duty`
+    gentle: bool = False  # leave the fast cores to the user
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from engine.runtime.model import ModelState
 from engine.runtime.parts import SessionParts
 from engine.runtime.project_folder import CHECKPOINTS_NAME, SCRATCH_NAME, keep_manifest
 from engine.runtime.session import Session
-from engine.runtime.session_events import SessionListener
+from engine.runtime.session_events import Limits, SessionListener
 from engine.runtime.worker_trainer import WorkerTrainer
 from engine.signaling.client import HubRoom
 from engine.signaling.messages import IceServer
@@ -35,6 +35,7 @@ def make_session(
     http: aiohttp.ClientSession,
     clock: Clock,
     listener: SessionListener,
+    limits: Limits,
 ) -> Session:
     """A session that has not begun.
 
@@ -60,4 +61,4 @@ def make_session(
         project, joined.signed.payload, identity.peer_id, folder / SCRATCH_NAME, clock, device=config.device
     )
     model = ModelState(project, checkpoints)
-    return Session(SessionParts(identity, project, room, network, trainer, model, clock, listener))
+    return Session(SessionParts(identity, project, room, network, trainer, model, clock, listener), limits=limits)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from engine.contract.reasons import Reason, ReasonCode, RunState
 from engine.contract.snapshot import HubStatus, SessionState, Status
-from engine.governor.policy import Decision, RunLevel
+from engine.governor.policy import Decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +32,13 @@ def _judge(what: Circumstances) -> tuple[RunState, tuple[Reason, ...], float | N
         return RunState.IDLE, (Reason(code=ReasonCode.NO_PROJECT),), None
     if what.leaving:
         return RunState.LEAVING, (Reason(code=ReasonCode.LEAVING_AFTER_ROUND),), None
-    if what.decision.level is RunLevel.STOPPED:
+    if not what.decision.computes:
         return RunState.PAUSED, what.decision.reasons, what.decision.resumes_at
     session = what.session
     if session is None:
         return RunState.CONNECTING, (Reason(code=ReasonCode.LOOKING_FOR_PEERS),), None
     state, reason = _judge_session(session, what)
-    reasons = (reason,) if reason is not None else ()
-    return state, reasons, None
+    return state, what.decision.reasons if reason is None else (reason,), None
 
 
 def _judge_session(session: SessionState, what: Circumstances) -> tuple[RunState, Reason | None]:

@@ -49,6 +49,31 @@ def projects_text(state: EngineState) -> str:
     return "\n\n".join(_project(card) for card in state.projects)
 
 
+def measurement_text(state: EngineState) -> str:
+    """What was measured of this computer, a device a line."""
+    measured = state.measurement
+    if not measured.state:
+        return "This computer was not measured yet."
+    lines = [f"Measurement {measured.state}{': ' + measured.detail if measured.detail else ''}"]
+    for speed in measured.devices:
+        memory = "" if speed.memory_bytes is None else f", {speed.memory_bytes / 1e6:,.0f} MB"
+        result = speed.detail or f"{number(speed.tokens_per_second, 'tokens/s')}{memory}"
+        lines.append(f"{speed.device:<10} {speed.name}  {result}".rstrip())
+    if measured.memory_free_bytes is not None:
+        lines.append(f"Memory     {measured.memory_free_bytes / 1e9:.1f} GB free")
+    up, down = measured.upload_bytes_per_second, measured.download_bytes_per_second
+    if up is not None or down is not None:
+        lines.append(f"Line       at least {_rate(up)} up, {_rate(down)} down, as seen in training")
+    for card in state.projects:
+        if card.tokens_per_hour is not None:
+            lines.append(f"{card.title}  about {card.tokens_per_hour:,.0f} tokens an hour while you are away")
+    return "\n".join(lines)
+
+
+def _rate(bytes_per_second: float | None) -> str:
+    return "not yet" if bytes_per_second is None else f"{bytes_per_second / 1e6:.1f} MB/s"
+
+
 def _project(card: ProjectCard) -> str:
     joined = " (joined)" if card.joined else ""
     lines = [
@@ -59,6 +84,8 @@ def _project(card: ProjectCard) -> str:
         f"{card.tokens_verified if card.tokens_verified is not None else '?'} verified tokens",
         f"  potluck join {card.name}",
     ]
+    if card.tokens_per_hour is not None:
+        lines.append(f"  This computer would do about {card.tokens_per_hour:,.0f} tokens an hour")
     if card.unusable_because:
         lines.append(f"  Not on this computer: {card.unusable_because}")
     return "\n".join(lines)

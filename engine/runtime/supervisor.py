@@ -9,6 +9,7 @@ import contextlib
 import logging
 import os
 import secrets
+from collections.abc import Mapping
 from typing import Any, Final
 
 import aiohttp
@@ -19,14 +20,13 @@ from engine.contract import commands as c
 from engine.contract.errors import ControlError, ErrorCode
 from engine.contract.links import parse_link
 from engine.contract.reasons import ProblemAction, ProblemCode, RunState, Scalar
-from engine.contract.settings import changed
+from engine.contract.settings import SettingValue, changed
 from engine.contract.snapshot import (
     CurvePoint,
     EngineInfo,
     EngineState,
     HubStatus,
     Leaderboard,
-    Machine,
     RoundInfo,
     SessionState,
     Settings,
@@ -38,7 +38,6 @@ from engine.control.publisher import StatePublisher
 from engine.core.clock import Clock
 from engine.core.errors import UserError
 from engine.core.tasks import TaskOwner
-from engine.governor.policy import Decision, GovernorMemory, RunLevel, UserPause, decide
 from engine.hardware.probe import Prober
 from engine.hub.client import Catalogue, CatalogueEntry, checked_hub_url
 from engine.hub.errors import HubError, HubNonsense
@@ -46,13 +45,19 @@ from engine.identity.vault import IdentityStore, LoadedIdentity
 from engine.ledger.receipts import SignedReceipt
 from engine.manifest.errors import ManifestError
 from engine.manifest.verify import VerifiedManifest, open_signed
+from engine.runtime.answers import Answers
 from engine.runtime.catalogue import cards
 from engine.runtime.config import DEFAULT_HUB_URL, EngineConfig
 from engine.runtime.days import DayBook, local_date
+from engine.runtime.guest import Guest, GuestParts
 from engine.runtime.hub_sync import HubSync, HubSyncParts
+from engine.runtime.machine_measure import MachineMeasure
+from engine.runtime.power.keep_awake import KeepAwake, lock_for_this_system
+from engine.runtime.power.news import Herald
+from engine.runtime.power.watch import watch_for_this_system
 from engine.runtime.problems import ProblemBoard
 from engine.runtime.session import Session
-from engine.runtime.session_events import LeaveRequest, Limits, NameChange, WatcherChange, WorkerRestart
+from engine.runtime.session_events import LeaveRequest, NameChange, WatcherChange, WorkerRestart
 from engine.runtime.session_parts import make_session
 from engine.runtime.status import Circumstances, status_of
 from engine.store.errors import StoreError
@@ -61,12 +66,10 @@ from engine.store.service import Store
 
 log = logging.getLogger(__name__)
 
-GOVERNOR_SECONDS: Final = 2.0
+JOIN_AGAIN_SECONDS: Final = 2.0
 SAVE_SECONDS: Final = 5.0
-PERIOD_SECONDS: Final = 60.0
 SESSION_RESTART_SECONDS: Final = 10.0
 MAX_CURVE_POINTS: Final = 600
-_FIRST_DECISION: Final = Decision(RunLevel.STOPPED, 0.0, 0)
 
 
 class Supervisor:
@@ -80,11 +83,9 @@ class Supervisor:
         self._tasks = TaskOwner("engine", close_seconds=20.0)
         self._stop = asyncio.Event()
         self._settings = Settings()
-        self._pause: UserPause | None = None
-        self._memory = GovernorMemory()
-        self._decision = _FIRST_DECISION
-        self._decide_now = asyncio.Event()
+        self._urgent = False
         self._prober = Prober(config.paths.data_dir)
+        self._answers = Answers(store, clock)
         self._problems = ProblemBoard()
         self._days = DayBook(local_date(clock.now()), DayCounters())
         self._catalogue: dict[str, CatalogueEntry] = {}
@@ -100,6 +101,13 @@ class Supervisor:
         self._wants_samples = False
         self._process = psutil.Process()
         self.publisher = StatePublisher(_initial_state(config, loaded, clock.now()))
+        self._guest = Guest(
+            self,
+            GuestParts(
+                clock, store, self.publisher, self._prober, KeepAwake(lock_for_this_system()), device=config.device
+            ),
+        )
+        self._measure = MachineMeasure(config.paths, clock, self.publisher, self._guest)
         if loaded.store is IdentityStore.FILE and loaded.notice:
             self._add_problem(ProblemCode.NO_KEYRING, ProblemAction.DISMISS, {"path": str(config.paths.key_file)})
 
@@ -109,26 +117,35 @@ class Supervisor:
         """Until `stop`. Leaves the round politely and saves before it returns."""
         async with aiohttp.ClientSession() as self._http, self._tasks:
             await self._load()
-            self._tasks.spawn("governor", self._govern())
+            self._tasks.spawn("governor", self._guest.run())
+            self._tasks.spawn("measuring", self._measure.run())
             self._tasks.spawn("saver", self._save_regularly())
             self._start_sync()
             if self._joined is not None:
                 self._start_session(self._joined)
+            power = watch_for_this_system(Herald(self._guest.on_news, asyncio.get_running_loop()))
+            power.start()
             if self._config.join:
                 self._tasks.spawn("join", self._join_when_possible(self._config.join))
-            await self._stop.wait()
-            log.info("stopping")
-            await self._end_session("after_round")
-            await self._save(ending=True)
+            try:
+                await self._stop.wait()
+                log.info("stopping")
+                await self._end_session("now" if self._urgent else "after_round")
+                await self._save(ending=True)
+            finally:
+                await asyncio.to_thread(power.close)
         self._prober.close()
 
-    def stop(self) -> None:
-        """End in order. Safe to repeat."""
+    def stop(self, *, urgent: bool = False) -> None:
+        """End in order; when `urgent` without waiting for a round. Safe to repeat."""
+        self._urgent = self._urgent or urgent
         self._stop.set()
+        if urgent and self._session is not None:
+            self._session.post(LeaveRequest("now"))
 
     async def _load(self) -> None:
         settings = await self._store.load_settings()
-        changes: dict[str, str | int | float | bool | None] = {}
+        changes: dict[str, SettingValue] = {}
         if self._config.hub_url:
             changes["hub_url"] = checked_hub_url(self._config.hub_url)
         elif not settings.hub_url:
@@ -150,13 +167,9 @@ class Supervisor:
         self._publish_today()
 
     async def _save_regularly(self) -> None:
-        noted_at = 0.0
         while True:
             await asyncio.sleep(SAVE_SECONDS)
             await self._save()
-            if self._clock.monotonic() - noted_at >= PERIOD_SECONDS:
-                noted_at = self._clock.monotonic()
-                await self._note_period()
 
     async def _save(self, *, ending: bool = False) -> None:
         more = self._days.take()
@@ -173,9 +186,6 @@ class Supervisor:
         if ending:
             await self._keep(self._store.end_period(self._clock.now()))
 
-    async def _note_period(self) -> None:
-        await self._keep(self._store.note_period(self._decision.level.value, self._decision.reasons, self._clock.now()))
-
     async def _keep(self, write: "asyncio.Future[None] | Any") -> None:
         """A write that may fail: the store holds what it could not write, and the user is told."""
         try:
@@ -185,53 +195,44 @@ class Supervisor:
                 ProblemCode.STORE_UNWRITABLE, ProblemAction.NONE, {"path": str(error.path), "detail": error.detail}
             )
 
-    def _keep_soon(self, name: str, write: Any) -> None:
+    def keep_soon(self, name: str, write: Any) -> None:
         if self._stop.is_set() and not len(self._tasks):
             write.close()
             return
         self._tasks.spawn(name, self._keep(write))
 
-    # Limits.
+    # What the governor sees (GuestHost).
 
-    async def _govern(self) -> None:
-        """Read the machine, decide, act: every GOVERNOR_SECONDS, and at once when a command changed something."""
-        while True:
-            machine = await asyncio.to_thread(self._prober.read, self._clock.now())
-            self.publisher.update(machine=machine, engine=self._engine_info())
-            self._decide(machine)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(GOVERNOR_SECONDS):
-                    await self._decide_now.wait()
-            if self._decide_now.is_set():
-                self._decide_now.clear()
-                self._decide(self.publisher.state.machine)
+    @property
+    def settings(self) -> Settings:
+        return self._settings
 
-    def _decide(self, machine: Machine) -> None:
-        now = self._clock.now()
-        if self._pause is not None and self._pause.until is not None and self._pause.until <= now:
-            self._pause = None
-        before = self._decision
-        self._decision, self._memory = decide(machine, self._settings, self._pause, now, self._memory)
-        if self._session is not None:
-            self._session.post(self._limits())
-        self._publish_status()
-        if (before.level, before.reasons) != (self._decision.level, self._decision.reasons):
-            self._keep_soon("note period", self._note_period())
+    @property
+    def session(self) -> Session | None:
+        return self._session
 
-    def _limits(self) -> Limits:
-        return Limits(
-            duty=self._decision.duty,
-            threads=max(1, self._decision.threads),
-            upload_bytes_per_second=self._settings.upload_limit_bytes_per_second,
-        )
-
-    def _engine_info(self) -> EngineInfo:
+    def engine_info(self) -> EngineInfo:
         session = self._session
         return msgspec.structs.replace(
             self.publisher.state.engine,
             memory_bytes=int(self._process.memory_info().rss),
             worker_memory_bytes=session.worker_memory_bytes() if session is not None else None,
         )
+
+    def on_decision(self) -> None:
+        self._publish_status()
+
+    async def hold_session(self, when: str) -> None:
+        await self._end_session(when)
+
+    def let_session(self) -> None:
+        if self._joined is not None and self._session_task is None and not self._stop.is_set():
+            self._start_session(self._joined)
+        if self._sync is not None:
+            self._sync.wake()
+
+    async def save_all(self) -> None:
+        await self._save()
 
     # Commands.
 
@@ -248,12 +249,8 @@ class Supervisor:
                 return await self._open_link(link)
             case c.Leave(when=when):
                 await self._end_session(when, forget=True)
-            case c.Pause(seconds=seconds):
-                self._pause = UserPause(None if seconds is None else self._clock.now() + seconds)
-                self._decide(self.publisher.state.machine)
-            case c.Resume():
-                self._pause = None
-                self._decide(self.publisher.state.machine)
+            case c.Pause() | c.Resume() | c.Override() | c.CancelOverride():
+                self._guest.obey(command)
             case c.ChangeSettings(changes=changes):
                 await self._change_settings(changes)
             case c.RefreshHub():
@@ -263,12 +260,12 @@ class Supervisor:
                 self._publish_problems()
             case c.RestartWorker():
                 self._restart_worker()
-            case c.GetRounds(limit=limit):
-                return await self._rounds(limit)
+            case c.MeasureMachine() | c.CancelMeasure():
+                self._measure.obey(command)
             case c.StopEngine():
                 self.stop()
             case _:
-                raise ControlError(ErrorCode.UNKNOWN_METHOD, method=command.method)
+                return await self._answers.answer(command, self.publisher.state, self._joined)
         return None
 
     def on_faces(self, faces: tuple[Face, ...]) -> None:
@@ -316,7 +313,7 @@ class Supervisor:
                     log.error("cannot join %s: %s", wanted, error)
                     return
                 log.info("cannot join %s yet: %s", wanted, error)
-            await asyncio.sleep(GOVERNOR_SECONDS)
+            await asyncio.sleep(JOIN_AGAIN_SECONDS)
 
     async def _open_link(self, text: str) -> dict[str, str]:
         link = parse_link(text)
@@ -324,7 +321,7 @@ class Supervisor:
             await self._change_settings({"hub_url": link.hub})
         return await self._join(link.project)
 
-    async def _change_settings(self, changes: dict[str, str | int | float | bool | None]) -> None:
+    async def _change_settings(self, changes: Mapping[str, SettingValue]) -> None:
         before, after = self._settings, changed(self._settings, changes)
         if after.hub_url != before.hub_url:
             try:
@@ -341,16 +338,7 @@ class Supervisor:
                 self._sync.want_name(after.display_name)
             if self._session is not None:
                 self._session.post(NameChange(after.display_name))
-        self._decide_now.set()
-
-    async def _rounds(self, limit: int) -> list[dict[str, Any]]:
-        if self._joined is None:
-            raise ControlError(ErrorCode.NO_PROJECT)
-        try:
-            rows = await self._store.recent_rounds(self._joined.project_id, limit)
-        except StoreError as error:
-            raise ControlError(ErrorCode.BAD_REQUEST, detail=f"the store cannot be read: {error.detail}") from error
-        return [msgspec.to_builtins(row) for row in rows]
+        self._guest.look_again()
 
     def _restart_worker(self) -> None:
         if self._session is None:
@@ -370,6 +358,10 @@ class Supervisor:
             self._joined = None
             return
         self._leaving = False
+        if not self._guest.lets_sessions:
+            self._publish_projects()
+            self._publish_status()
+            return
         self._session_task = self._tasks.spawn("session", self._run_session(joined, self._project))
         if self._sync is not None:
             self._sync.want_board(joined.project_id)
@@ -384,9 +376,10 @@ class Supervisor:
             self.publisher.update(curve=await self._store.load_curve(project.project_id, MAX_CURVE_POINTS))
         while True:
             try:
-                session = make_session(self._config, self._identity, joined, project, self._http, self._clock, self)
+                session = make_session(
+                    self._config, self._identity, joined, project, self._http, self._clock, self, self._guest.limits
+                )
                 self._session = session
-                session.post(self._limits())
                 session.post(NameChange(self._settings.display_name))
                 session.post(WatcherChange(self._wants_samples))
                 await session.run()
@@ -441,7 +434,7 @@ class Supervisor:
 
     def on_session_changed(self, state: SessionState) -> None:
         self._days.note_traffic(state)
-        self._prober.computes_on(state.device)
+        self._measure.on_traffic(state)
         self.publisher.update(session=state, today=self._days.today())
         self._publish_status()
 
@@ -463,7 +456,7 @@ class Supervisor:
             train_loss=train_loss,
             detail=info.detail,
         )
-        self._keep_soon("round", self._store.add_round(row))
+        self.keep_soon("round", self._store.add_round(row))
 
     def on_curve_point(self, point: CurvePoint) -> None:
         if self._joined is None:
@@ -476,11 +469,11 @@ class Supervisor:
         if len(curve) > MAX_CURVE_POINTS:
             curve = (curve[0], *curve[1 : -MAX_CURVE_POINTS // 2 : 2], *curve[-MAX_CURVE_POINTS // 2 :])
         self.publisher.update(curve=curve)
-        self._keep_soon("curve", self._store.add_curve_point(self._joined.project_id, point))
+        self.keep_soon("curve", self._store.add_curve_point(self._joined.project_id, point))
 
     def on_receipts(self, receipts: list[SignedReceipt]) -> None:
         if self._joined is not None:
-            self._keep_soon("receipts", self._queue_receipts(self._joined.hub_url, receipts))
+            self.keep_soon("receipts", self._queue_receipts(self._joined.hub_url, receipts))
 
     async def _queue_receipts(self, hub_url: str, receipts: list[SignedReceipt]) -> None:
         await self._store.queue_receipts(hub_url, receipts, self._clock.now())
@@ -564,17 +557,18 @@ class Supervisor:
             leaving=self._leaving,
             minimum_peers=self._project.manifest.training.minimum_peers if self._project else 1,
             session=state.session,
-            decision=self._decision,
+            decision=self._guest.decision,
             hub=state.hub,
         )
         self.publisher.update(status=status_of(what, state.status, self._clock.now()))
+        self._guest.note()
 
     def _publish_projects(self) -> None:
         joined = self._joined.project_id if self._joined else None
         known = dict(self._catalogue)
         if joined and self._joined and self._project and joined not in known:
             known[joined] = CatalogueEntry(self._joined.signed, self._project, 0, 0)
-        self.publisher.update(projects=cards(known.values(), joined, self.publisher.state.machine))
+        self.publisher.update(projects=cards(known.values(), joined, self.publisher.state.machine, self._measure.fit))
 
     def _publish_today(self) -> None:
         self.publisher.update(today=self._days.today())

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 from engine.checkpoints.state import Vector
-from engine.training.protocol import Accumulated, Evaluated, Frozen, Written
+from engine.training.protocol import Accumulated, Carried, Evaluated, Frozen, Written
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,18 @@ class TrainerLost:
 
 
 @dataclass(frozen=True, slots=True)
+class TrainerRests(TrainerLost):
+    """The worker ended because it was asked to; another starts when there is something to compute."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainerWantsRest:
+    """The worker holds memory that it should give back: after a long pause, or on a device that it must leave.
+    Answer with `freeze`, then `rest`, when no round is on; it asks again.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class TrainerGivenUp:
     """No new worker starts until `start_again`."""
 
@@ -32,7 +44,9 @@ class TrainerGivenUp:
     restarts: int
 
 
-TrainerEvent: TypeAlias = TrainerReady | TrainerLost | TrainerGivenUp | Accumulated | Frozen | Evaluated | Written
+TrainerEvent: TypeAlias = (
+    TrainerReady | TrainerLost | TrainerWantsRest | TrainerGivenUp | Accumulated | Frozen | Evaluated | Written
+)
 
 
 class Trainer(Protocol):
@@ -40,7 +54,7 @@ class Trainer(Protocol):
 
     @property
     def state(self) -> str:
-        """ "stopped", "starting", "training", "frozen" or "paused"."""
+        """ "stopped", "starting", "training", "frozen", "paused" or "resting"."""
 
     @property
     def pid(self) -> int | None:
@@ -53,6 +67,10 @@ class Trainer(Protocol):
     @property
     def device(self) -> str:
         """Where it computes, or "" before it is ready."""
+
+    @property
+    def has_gpu(self) -> bool | None:
+        """Whether a worker found a graphics processor that it can use; None before one looked."""
 
     def memory_bytes(self) -> int | None:
         """Resident memory of the worker process."""
@@ -69,14 +87,18 @@ class Trainer(Protocol):
     def gradients(self) -> Vector:
         """The gradient sum of the last `Frozen`, shape [parameter_count]; stays untouched until `train`."""
 
-    async def train(self, global_step: int, weights: Vector, *, keep: bool) -> None:
-        """Compute on `weights`, shape [parameter_count]; with `keep` go on from the frozen gradients."""
+    async def train(self, global_step: int, weights: Vector, *, keep: bool, carried: Carried | None = None) -> None:
+        """Compute on `weights`, shape [parameter_count]; with `keep` go on from the frozen gradients, with `carried`
+        from those that an earlier worker left in `gradients()`."""
 
     async def freeze(self) -> None:
         """Finish the micro-batch in hand; answered by `Frozen`."""
 
-    async def throttle(self, duty: float, threads: int) -> None:
-        """Share of wall time and threads; kept for the next worker too."""
+    async def throttle(self, duty: float, threads: int, *, gpu_duty: float | None = None, gentle: bool = False) -> None:
+        """As in `Limits`; kept for the next worker too."""
+
+    async def rest(self) -> None:
+        """End the worker, after a freeze; answered by `TrainerRests`. Another starts when it may compute."""
 
     async def evaluate(self, global_step: int) -> None:
         """Measure the held-out loss; answered by `Evaluated`."""

@@ -5,7 +5,7 @@ from typing import Final
 from engine.checkpoints.state import Vector
 from engine.runtime.model import ModelState
 from engine.runtime.trainer import Trainer
-from engine.training.protocol import Accumulated, Frozen
+from engine.training.protocol import Accumulated, Carried, Frozen
 
 NOTHING: Final = Accumulated(global_step=-1, samples=0, tokens=0, loss_sum=0.0, busy_seconds=0.0)
 
@@ -20,6 +20,9 @@ class Work:
         self.ready = False
         """A worker stands."""
         self.totals = NOTHING
+        self.carried: Frozen | None = None
+        """Gradients in the shared buffer of a worker that rests: a round may have them, or the next worker."""
+        self._wants_rest = False
         self._can_keep = False  # the worker still holds the gradients of its last freeze
         self._unanswered = 0  # freezes
         self._asked_at = 0.0  # the oldest of them
@@ -38,7 +41,7 @@ class Work:
 
     def spend(self) -> None:
         """What was accumulated is used up, or worth nothing."""
-        self.totals = NOTHING
+        self.totals, self.carried = NOTHING, None
 
     async def freeze(self, now: float) -> None:
         """Ask for the accumulated gradients; `on_frozen` tells which answer counts."""
@@ -48,21 +51,48 @@ class Work:
         await self._trainer.freeze()
 
     async def resume(self, *, keep: bool) -> None:
-        """Accumulate at the model's step; with `keep` go on from the frozen gradients, if the worker has them."""
-        kept = keep and self._can_keep and self.ready
-        if not kept:
+        """Accumulate at the model's step; with `keep` go on from the frozen gradients, if they are still there."""
+        self._wants_rest = False
+        carried = self._usable() if keep else None
+        if carried is not None and not self.ready:
+            return
+        kept = keep and self._can_keep and self.ready and carried is None
+        if not kept and carried is None:
             self.spend()
         if self.ready:
-            await self._trainer.train(self._model.global_step, self._model.state.weights, keep=kept)
+            self.carried = None
+            await self._trainer.train(self._model.global_step, self._model.state.weights, keep=kept, carried=carried)
+
+    def _usable(self) -> Carried | None:
+        left = self.carried
+        if left is None or left.global_step != self._model.global_step:
+            return None
+        return Carried(samples=left.samples, tokens=left.tokens, loss_sum=left.loss_sum)
+
+    async def rest(self, now: float) -> None:
+        """Let the worker end and give back what it holds; what it accumulated is kept. Not while a round is on."""
+        if self.ready and not self._wants_rest:
+            self._wants_rest = True
+            await self.freeze(now)
+
+    async def rests(self, frozen: Frozen) -> bool:
+        """After the answer to a freeze that no round asked for: whether the worker rests from here on."""
+        if not self._wants_rest:
+            return False
+        self._wants_rest = self.ready = self._can_keep = False
+        self.carried = frozen if frozen.samples > 0 else None
+        await self._trainer.rest()
+        return True
 
     def on_ready(self) -> None:
         """A new worker stands, and holds nothing."""
         self.ready, self._can_keep, self._unanswered = True, False, 0
+        self._wants_rest = False
 
     def on_lost(self, *, frozen: bool) -> None:
         """The worker is gone; gradients that it handed over (`frozen`) outlive it in the shared buffer."""
-        self.ready, self._unanswered = False, 0
-        if not frozen:
+        self.ready, self._unanswered, self._wants_rest = False, 0, False
+        if not frozen and self.carried is None:
             self.spend()
 
     def on_accumulated(self, event: Accumulated) -> int | None:

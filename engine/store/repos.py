@@ -1,5 +1,6 @@
 """The statements: each function does one thing on an open connection; writes run inside the caller's transaction."""
 
+import contextlib
 import dataclasses
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -7,9 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from engine.contract.errors import ControlError
 from engine.contract.reasons import Reason
-from engine.contract.settings import changed
+from engine.contract.settings import SettingValue, restored
 from engine.contract.snapshot import CurvePoint, Settings
 from engine.ledger.receipts import SignedReceipt
 from engine.manifest.schema import SignedManifest
@@ -29,13 +29,11 @@ MAX_REASON_CHARS: Final = 300
 
 def load_settings(db: sqlite3.Connection) -> Settings:
     """What was saved; a value that is no longer valid falls back to its default."""
-    settings = Settings()
+    saved: dict[str, SettingValue] = {}
     for key, text in db.execute("SELECT key, value FROM settings"):
-        try:
-            settings = changed(settings, {key: msgspec.json.decode(text)})
-        except (ControlError, msgspec.DecodeError):
-            continue
-    return settings
+        with contextlib.suppress(msgspec.DecodeError):
+            saved[key] = msgspec.json.decode(text)
+    return restored(saved)
 
 
 def save_settings(db: sqlite3.Connection, settings: Settings) -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Final, Self, TypeAlias, TypeVar
 
 from engine.contract.reasons import Reason
-from engine.contract.snapshot import CurvePoint, Settings
+from engine.contract.snapshot import CurvePoint, ReadingInfo, Settings
 from engine.ledger.receipts import SignedReceipt
-from engine.store import repos
+from engine.store import readings, repos
 from engine.store.database import Replaced, is_the_files_fault, open_database, transaction
 from engine.store.errors import StoreReadError, StoreWriteError
 from engine.store.rows import DayCounters, JoinedProject, OutboxCounts, Period, QueuedReceipt, RoundRow
@@ -234,6 +234,24 @@ class Store:
     async def periods_between(self, from_at: float, to_at: float) -> tuple[Period, ...]:
         """Those that overlap the time span, in order."""
         return await self._read(partial(repos.periods_between, from_at=from_at, to_at=to_at))
+
+    # Readings and use of data
+
+    async def add_reading(self, reading: ReadingInfo) -> None:
+        """Keep what the computer was doing at a moment; call it once a minute. What is older than two weeks goes."""
+        await self._write(partial(readings.add_reading, reading=reading))
+
+    async def readings_between(
+        self, from_at: float, to_at: float, max_readings: int = readings.MAX_READINGS
+    ) -> tuple[ReadingInfo, ...]:
+        """In order of time, evenly thinned to `max_readings` (2 or more), the first and the last kept."""
+        return await self._read(
+            partial(readings.readings_between, from_at=from_at, to_at=to_at, max_readings=max_readings)
+        )
+
+    async def bytes_by_day(self, from_date: str) -> dict[str, int]:
+        """Bytes sent and received on each local date (YYYY-MM-DD) from `from_date` on, for the data limit."""
+        return await self._read(partial(readings.bytes_by_day, from_date=from_date))
 
     # In the store's own thread
 

@@ -30,12 +30,29 @@ def choose_device(wanted: str) -> torch.device:
     return torch.device("cpu")
 
 
+def usable_devices() -> list[tuple[str, str, str]]:
+    """Every device that torch sees, the processor first: torch's name, its own name, and why it cannot be used ("")."""
+    found = [("cpu", "", "")]
+    if torch.cuda.is_available():
+        for place in range(torch.cuda.device_count()):
+            name = f"cuda:{place}"
+            found.append((name, torch.cuda.get_device_name(place), _fails(name)))
+    if torch.backends.mps.is_available():
+        found.append(("mps", "", _fails("mps")))
+    return found
+
+
 def _problem(name: str) -> str:
     """Empty when the device works. A driver that is present may still be too old or out of memory: so try."""
     if name == "cuda" and not torch.cuda.is_available():
         return "not available"
     if name == "mps" and not torch.backends.mps.is_available():
         return "not available"
+    return _fails(name)
+
+
+def _fails(name: str) -> str:
+    """What is wrong with the simplest sum there; empty when it works."""
     try:
         total = (torch.ones(2, device=name) + 1.0).sum().item()
     except RuntimeError as error:

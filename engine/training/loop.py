@@ -8,7 +8,8 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from engine.strategies.collaborative.kernel import CollaborativeKernel, NonFiniteError
+from engine.strategies.collaborative.kernel import CollaborativeKernel, NonFiniteError, Totals
+from engine.training.duty import DutyBalance
 from engine.training.protocol import (
     Accumulated,
     Evaluate,
@@ -28,7 +29,6 @@ from engine.training.protocol import (
 log = logging.getLogger(__name__)
 
 MAX_NON_FINITE_IN_A_ROW: Final = 3
-MAX_REST_SECONDS: Final = 5.0
 MAX_WRITTEN_TOKENS: Final = 1024
 
 
@@ -37,32 +37,40 @@ class KeepsFailing(Exception):
 
 
 class TrainingLoop:
-    """The worker's single training thread as a machine: `on_message`, then `turn` whenever `wait_seconds` is over."""
+    """The worker's single training thread as a machine: `on_message`, then `turn` whenever `wait_seconds` is over.
+
+    With `cpu_clock` (the compute seconds of all threads of this process) the duty is a share of the processor, whoever
+    else computes there; without, of the time, as fits a device beside it.
+    """
 
     def __init__(
         self,
         kernel: CollaborativeKernel,
         send: Callable[[FromWorker], None],
         clock: Callable[[], float],
-        set_threads: Callable[[int], None],
+        use_cores: Callable[[int, bool], None],
+        cpu_clock: Callable[[], float] | None = None,
     ) -> None:
+        """`use_cores(threads, gentle)` as in `Throttle`."""
         self._kernel = kernel
         self._send = send
         self._clock = clock
-        self._set_threads = set_threads
+        self._cpu_clock = cpu_clock
+        self._use_cores = use_cores
         self._training = False
-        self._duty = 1.0
+        self._threads = 1
+        self._computed_seconds = 0.0
+        self._balance = DutyBalance(clock(), 0.0)
         self._busy_seconds = 0.0
-        self._resume_at = 0.0
         self._non_finite = 0
         self._job: Iterator[FromWorker | None] | None = None
         self._waiting: deque[Train | Evaluate | Write] = deque()
 
     def wait_seconds(self) -> float | None:
         """How long to listen for a message before `turn`; None: nothing to do until one comes."""
-        if self._duty <= 0.0 or not (self._training or self._job is not None):
+        if self._balance.duty <= 0.0 or not (self._training or self._job is not None):
             return None
-        return max(0.0, self._resume_at - self._clock())
+        return self._balance.rest_seconds(self._clock())
 
     def on_message(self, message: ToWorker) -> None:
         """Act on a message; those that need the model's weights wait until a running job is done."""
@@ -71,8 +79,8 @@ class TrainingLoop:
                 self._freeze()
             case WorkerPing(number=number):
                 self._send(Pong(number=number))
-            case Throttle(duty=duty, threads=threads):
-                self._throttle(duty, threads)
+            case Throttle():
+                self._throttle(message)
             case Train() | Evaluate() | Write():
                 self._waiting.append(message)
                 self._start_waiting()
@@ -85,14 +93,20 @@ class TrainingLoop:
         Raises:
             KeepsFailing: MAX_NON_FINITE_IN_A_ROW micro-batches in a row gave no numbers.
         """
-        begun = self._clock()
+        begun, cpu_begun = self._clock(), self._cpu_seconds()
         if self._job is not None:
             self._work_on_job(self._job)
         elif self._training:
             self._micro_batch(begun)
         ended = self._clock()
-        rest = (ended - begun) * (1.0 - self._duty) / self._duty if self._duty > 0.0 else 0.0
-        self._resume_at = ended + min(rest, MAX_REST_SECONDS)
+        if self._cpu_clock is None:
+            self._computed_seconds += ended - begun
+        else:
+            self._computed_seconds += (self._cpu_seconds() - cpu_begun) / self._threads
+        self._balance.settle(ended, self._computed_seconds)
+
+    def _cpu_seconds(self) -> float:
+        return 0.0 if self._cpu_clock is None else self._cpu_clock()
 
     def _start_waiting(self) -> None:
         while self._waiting and self._job is None:
@@ -112,6 +126,9 @@ class TrainingLoop:
         if not message.keep:
             self._kernel.zero()
             self._busy_seconds = 0.0
+        if message.carried is not None:
+            carried = message.carried
+            self._kernel.restore(Totals(carried.samples, carried.tokens, carried.loss_sum))
         self._training = True
 
     def _prepare(self, global_step: int) -> None:
@@ -138,10 +155,10 @@ class TrainingLoop:
             )
         )
 
-    def _throttle(self, duty: float, threads: int) -> None:
-        self._duty = min(1.0, max(0.0, duty))
-        self._resume_at = min(self._resume_at, self._clock())
-        self._set_threads(max(1, threads))
+    def _throttle(self, message: Throttle) -> None:
+        self._balance.set_duty(message.duty, self._clock(), self._computed_seconds)
+        self._threads = max(1, message.threads)
+        self._use_cores(self._threads, message.gentle)
 
     def _micro_batch(self, begun: float) -> None:
         try:

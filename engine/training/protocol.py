@@ -30,11 +30,23 @@ class Start(WorkerMessage, frozen=True, kw_only=True, tag="start"):
     device: str  # "cpu", "cuda", "mps" or "auto"
 
 
+class Carried(msgspec.Struct, frozen=True, kw_only=True):
+    """What the gradients in the buffer stand for that an earlier worker of this run left there."""
+
+    samples: int
+    tokens: int
+    loss_sum: float  # nats, summed over `tokens`
+
+
 class Train(WorkerMessage, frozen=True, kw_only=True, tag="train"):
-    """Load the weights at `global_step`, zero the gradients (unless `keep`), and accumulate until told otherwise."""
+    """Load the weights at `global_step`, zero the gradients (unless `keep`), and accumulate until told otherwise.
+
+    With `carried` a worker that was just started goes on from the gradients in the buffer.
+    """
 
     global_step: int
     keep: bool = False
+    carried: Carried | None = None
 
 
 class Freeze(WorkerMessage, frozen=True, kw_only=True, tag="freeze"):
@@ -42,10 +54,14 @@ class Freeze(WorkerMessage, frozen=True, kw_only=True, tag="freeze"):
 
 
 class Throttle(WorkerMessage, frozen=True, kw_only=True, tag="throttle"):
-    """Share of wall time to compute (0 pauses between micro-batches, keeping what is accumulated), and threads."""
+    """Share of the time that each of `threads` computes; 0 pauses between micro-batches, keeping what is accumulated.
+
+    `gentle` asks to leave the fast cores to the user, where a processor has cores of several kinds.
+    """
 
     duty: float
     threads: int
+    gentle: bool = False
 
 
 class Evaluate(WorkerMessage, frozen=True, kw_only=True, tag="evaluate"):

@@ -20,6 +20,7 @@ import psutil
 
 from engine.core.errors import PeerError
 from engine.data.errors import DataUnavailable
+from engine.training.cores import core_user
 from engine.training.pipe import FrameReader, PipeError, decode_to_worker, encode_frame
 from engine.training.protocol import Failed, FromWorker, Ready, Start, Stop, ToWorker
 
@@ -148,7 +149,8 @@ def _serve(pipe: Pipe, start: Start) -> int:
     try:
         device = choose_device(start.device)
         kernel, parameter_count = _make_kernel(start, device)
-        loop = TrainingLoop(kernel, pipe.send, time.perf_counter, torch.set_num_threads)
+        cpu_clock = time.process_time if device.type == "cpu" else None
+        loop = TrainingLoop(kernel, pipe.send, time.perf_counter, core_user(torch.set_num_threads).use, cpu_clock)
         lower_priority(LOWEST_NICENESS)
         pipe.send(Ready(device=str(device), parameter_count=parameter_count))
         _turn_until_stopped(pipe, loop)

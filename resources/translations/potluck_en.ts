@@ -12,6 +12,16 @@
     </message>
 </context>
 <context>
+    <name>header</name>
+    <message numerus="yes">
+        <source>%n more reasons</source>
+        <translation>
+            <numerusform>%n more reason</numerusform>
+            <numerusform>%n more reasons</numerusform>
+        </translation>
+    </message>
+</context>
+<context>
     <name>home</name>
     <message numerus="yes">
         <source>the last at {time}, with %n computers</source>
@@ -35,6 +45,13 @@
         <translation>
             <numerusform>%n thread</numerusform>
             <numerusform>%n threads</numerusform>
+        </translation>
+    </message>
+    <message numerus="yes">
+        <source>%n days</source>
+        <translation>
+            <numerusform>%n day</numerusform>
+            <numerusform>%n days</numerusform>
         </translation>
     </message>
 </context>
@@ -65,6 +82,23 @@
         <translation>
             <numerusform>about {used} of %n core, at the lowest priority</numerusform>
             <numerusform>about {used} of %n cores, at the lowest priority</numerusform>
+        </translation>
+    </message>
+    <message numerus="yes">
+        <source>%n days</source>
+        <translation>
+            <numerusform>%n day</numerusform>
+            <numerusform>%n days</numerusform>
+        </translation>
+    </message>
+</context>
+<context>
+    <name>week</name>
+    <message numerus="yes">
+        <source>%n hours a week</source>
+        <translation>
+            <numerusform>%n hour a week</numerusform>
+            <numerusform>%n hours a week</numerusform>
         </translation>
     </message>
 </context>

@@ -14,7 +14,7 @@ from tests.helpers import toy_states
 pytestmark = pytest.mark.gui
 
 
-@pytest.mark.parametrize(("index", "seconds"), [(0, 1800.0), (1, 3600.0), (2, None)])
+@pytest.mark.parametrize(("index", "seconds"), [(0, 1800.0), (1, 3600.0), (3, None)])
 def test_pause_asks_for_a_time(make_desk: MakeDesk, index: int, seconds: float | None) -> None:
     desk = make_desk(toy_states.training())
     desk.window.header.pause_button.menu().actions()[index].trigger()
@@ -158,7 +158,7 @@ def test_switches_send_and_follow(make_desk: MakeDesk) -> None:
         {"changes": {"upload_limit_bytes_per_second": None}},
     ]
     desk.until(lambda: page.upload.effect.text() == "Potluck uses what your line has free.")
-    assert page.in_use.effect.text() == "Trains while you work, within the share above."
+    assert page.in_use.effect.text() == "Trains while you work, within the smaller share for that time."
     assert not page.upload.field.isEnabled()
 
 

@@ -52,6 +52,11 @@ def main(arguments: list[str]) -> int:
     app = QApplication(sys.argv[:1])
     with tempfile.TemporaryDirectory() as home:
         engine = ToyEngine(Path(home), state)
+        engine.results = {
+            "periods.get": toy_states.periods(),
+            "readings.get": toy_states.readings(),
+            "settings.preview": toy_states.preview(),
+        }
         engine.start()
         parts = build(app, Profile(Path(home)), Options(start_engine=False, tray=False))
         parts.window.resize(QSize(width, height))
@@ -63,6 +68,10 @@ def main(arguments: list[str]) -> int:
             parts.context.theme.force(value)
             for name in parts.window.pages:
                 parts.window.show_page(name)
+                if name == "machine":
+                    wait_until(app, lambda: bool(parts.window.machine.history.history.view.warmths))
+                if name == "settings":
+                    wait_until(app, parts.window.settings.outlook.isVisible)
                 for _ in range(5):
                     app.processEvents()
                 shoot(parts, folder / f"{name}-{scheme}.png")

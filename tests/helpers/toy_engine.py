@@ -22,8 +22,9 @@ from engine.contract.codec import (
 from engine.contract.errors import ControlError, ErrorBody, ErrorCode
 from engine.contract.reasons import Reason, ReasonCode, RunState
 from engine.contract.settings import changed
-from engine.contract.snapshot import EngineState, Status
+from engine.contract.snapshot import EngineState, Measurement, Status
 from engine.contract.version import CONTRACT_VERSION
+from tests.helpers import toy_states
 
 TOKEN = "a-toy-token"
 
@@ -49,6 +50,7 @@ class ToyEngine(QObject):
         self.hellos = 0
         self.errors: dict[str, ErrorBody] = {}
         self.silent: set[str] = set()
+        self.results: dict[str, Any] = {}
         self._data_dir = data_dir
         self._rev = 0
         self._server: QLocalServer | None = None
@@ -169,7 +171,16 @@ class ToyEngine(QObject):
                 self.change(status=Status(state=RunState.PAUSED, reasons=(reason,)))
             elif request.method == "training.resume":
                 self.change(status=Status(state=RunState.TRAINING))
+            elif request.method == "training.override":
+                governor = msgspec.structs.replace(self.state.governor, override_until=toy_states.NOW + 3600)
+                self.change(governor=governor, status=Status(state=RunState.TRAINING))
+            elif request.method == "training.override_cancel":
+                self.change(governor=msgspec.structs.replace(self.state.governor, override_until=None))
+            elif request.method == "machine.measure":
+                self.change(measurement=Measurement(state="running", fraction=0.0))
+            elif request.method == "machine.measure_cancel":
+                self.change(measurement=Measurement(state="cancelled"))
         except ControlError as error:
             self.send(Reply(id=request.id, error=ErrorBody(code=error.code, params=error.params)))
             return
-        self.send(Reply(id=request.id, result=None))
+        self.send(Reply(id=request.id, result=msgspec.to_builtins(self.results.get(request.method))))

@@ -6,25 +6,32 @@ from typing import Any
 
 import msgspec
 
-from engine.contract.reasons import Problem, ProblemAction, ProblemCode, Reason, ReasonCode, RunState
+from engine.contract.reasons import Problem, ProblemAction, ProblemCode, Reason, ReasonCode, RunState, Scalar
 from engine.contract.snapshot import (
     CurvePoint,
+    DeviceSpeed,
     EngineInfo,
     EngineState,
+    GovernorState,
     GpuReading,
     HubStatus,
     Leaderboard,
     LeaderboardRow,
     Machine,
+    Measurement,
     PeerInfo,
+    PeriodInfo,
     ProjectCard,
+    ReadingInfo,
     RoundInfo,
     SessionState,
     Settings,
+    SettingsPreview,
     Status,
     Today,
     WrittenSample,
 )
+from engine.contract.week import OUTSIDE_OFFICE_HOURS
 
 NOW = 1_790_000_000.0
 ROUNDS = 64
@@ -80,6 +87,20 @@ def machine(**changes: Any) -> Machine:
         battery_percent=88.0,
         idle_seconds=320.0,
         idle_source="X11 screen saver extension",
+        foreign_cpu_percent=12.0,
+        cpu_frequency_max_hertz=4.2e9,
+        temperature_critical_celsius=105.0,
+        throttled=False,
+        fan_rpm=2100,
+        session_locked=False,
+        full_screen=False,
+        energy_saver=False,
+        metered=False,
+        captive_portal=False,
+        disk_used_bytes=340_000_000,
+        power_watts=38.0,
+        power_source="RAPL",
+        energy_kilowatt_hours_today=0.42,
         gpus=(
             GpuReading(
                 name="AMD Radeon Graphics",
@@ -328,6 +349,118 @@ def training() -> EngineState:
     )
 
 
+def reason(code: ReasonCode, **params: Scalar) -> Reason:
+    """A reason with its parameters."""
+    return Reason(code=code, params=params)
+
+
+def held_back() -> EngineState:
+    """Paused for four reasons at once, all of which yield."""
+    reasons = (
+        reason(ReasonCode.EXCLUSIVE_APP, app="blender"),
+        reason(ReasonCode.USER_ACTIVE),
+        reason(ReasonCode.COMPUTE_SCHEDULE),
+        reason(ReasonCode.FOREIGN_CPU, percent=71),
+    )
+    before = training()
+    return msgspec.structs.replace(
+        before,
+        status=Status(state=RunState.PAUSED, reasons=reasons[:1], since=NOW - 300),
+        governor=GovernorState(level="stopped", profile="in_use", reasons=reasons, since=NOW - 300),
+        machine=machine(idle_seconds=2.0, exclusive_app_running="blender", foreign_cpu_percent=71.0),
+        settings=msgspec.structs.replace(
+            before.settings,
+            preset="custom",
+            exclusive_apps=("blender", "steam"),
+            compute_schedule=OUTSIDE_OFFICE_HOURS,
+            electricity_price_per_kwh=0.31,
+        ),
+        session=session(my_tokens_per_second=None, worker_state="paused"),
+    )
+
+
+def overriding() -> EngineState:
+    """Working in spite of the user's limits, and measuring done."""
+    return msgspec.structs.replace(
+        training(),
+        governor=GovernorState(
+            level="reduced",
+            profile="in_use",
+            duty=0.5,
+            threads=6,
+            devices=("cpu",),
+            overridden=(reason(ReasonCode.USER_ACTIVE), reason(ReasonCode.COMPUTE_SCHEDULE)),
+            override_until=NOW + 2400,
+            data_used_bytes=12_400_000_000,
+            keep_awake="granted",
+        ),
+        measurement=measured(),
+    )
+
+
+def measured() -> Measurement:
+    """A measurement of a while ago."""
+    return Measurement(
+        state="done",
+        at=NOW - 7200,
+        seconds=58.0,
+        devices=(
+            DeviceSpeed(device="cpu", name="Processor", tokens_per_second=4_310.0, memory_bytes=512_000_000),
+            DeviceSpeed(device="gpu:0", name="AMD Radeon Graphics", detail="this PyTorch has no support for it"),
+        ),
+        memory_free_bytes=8_100_000_000,
+        upload_bytes_per_second=1_400_000.0,
+        download_bytes_per_second=6_100_000.0,
+    )
+
+
+def periods() -> tuple[PeriodInfo, ...]:
+    """A day of work, rest and use, with an hour in which nothing ran."""
+    user, heat = reason(ReasonCode.USER_ACTIVE), reason(ReasonCode.LESS_FOR_HEAT, target_celsius=80)
+    battery, hours_ = reason(ReasonCode.ON_BATTERY), reason(ReasonCode.COMPUTE_SCHEDULE)
+    plan = [
+        ("reduced", (), 6.5),
+        ("stopped", (user,), 1.2),
+        ("reduced", (heat,), 0.8),
+        ("stopped", (user, hours_), 3.5),
+        ("", (), 1.0),
+        ("network_only", (battery,), 0.7),
+        ("stopped", (battery, user), 0.8),
+        ("full", (), 4.0),
+        ("stopped", (user,), 2.5),
+        ("reduced", (), 3.0),
+    ]
+    found = []
+    at = NOW - 24 * 3600
+    for level, reasons, hours in plan:
+        if level:
+            found.append(PeriodInfo(level=level, reasons=reasons, from_at=at, to_at=at + hours * 3600))
+        at += hours * 3600
+    return (*found[:-1], msgspec.structs.replace(found[-1], open=True))
+
+
+def readings() -> tuple[ReadingInfo, ...]:
+    """A temperature that follows the work, one a minute."""
+    warm = {"full": 79.0, "reduced": 68.0}
+    found = []
+    celsius = 45.0
+    for minute in range(24 * 60):
+        at = NOW - 24 * 3600 + minute * 60
+        period = next((p for p in periods() if p.from_at <= at < p.to_at), None)
+        celsius += 0.08 * (warm.get(period.level if period else "", 44.0) - celsius)
+        if period is not None:
+            shown = celsius + 1.5 * math.sin(minute / 7)
+            found.append(ReadingInfo(at=at, level=period.level, temperature_celsius=shown))
+    return tuple(found)
+
+
+def preview() -> SettingsPreview:
+    """What the settings would have meant yesterday."""
+    return SettingsPreview(
+        from_at=NOW - 40 * 3600, to_at=NOW - 16 * 3600, known_seconds=86_000, worked_seconds=6.5 * 3600
+    )
+
+
 def paused() -> EngineState:
     """Paused by the user for a time."""
     return msgspec.structs.replace(
@@ -408,6 +541,8 @@ ALL_STATES = {
     "training": training,
     "paused": paused,
     "on_battery": on_battery,
+    "held_back": held_back,
+    "overriding": overriding,
     "trouble": trouble,
     "hub_away": hub_away,
 }

@@ -12,8 +12,15 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from engine.checkpoints.state import Vector
-from engine.runtime.trainer import TrainerEvent, TrainerGivenUp, TrainerLost, TrainerReady
-from engine.training.protocol import Accumulated, Evaluated, Frozen, Written
+from engine.runtime.trainer import (
+    TrainerEvent,
+    TrainerGivenUp,
+    TrainerLost,
+    TrainerReady,
+    TrainerRests,
+    TrainerWantsRest,
+)
+from engine.training.protocol import Accumulated, Carried, Evaluated, Frozen, Written
 
 GOAL = np.float32(0.1)
 
@@ -44,10 +51,12 @@ class ToyTrainer:
     pid: int | None = None
     restarts: int = 0
     device: str = ""
+    has_gpu: bool | None = False
     closed: bool = False
     duty: float = 1.0
     threads: int = 1
     started_again: int = 0
+    resting: bool = False
     owed_freezes: int = 0
     spent: list[Spent] = field(default_factory=list)
     calls: list[str] = field(default_factory=list)
@@ -91,14 +100,17 @@ class ToyTrainer:
     def gradients(self) -> Vector:
         return self._shared
 
-    async def train(self, global_step: int, weights: Vector, *, keep: bool) -> None:
-        self.calls.append(f"train {global_step}{' keep' if keep else ''}")
+    async def train(self, global_step: int, weights: Vector, *, keep: bool, carried: Carried | None = None) -> None:
+        self.calls.append(f"train {global_step}{' keep' if keep else ''}{' carried' if carried else ''}")
         if not self._ready:
             return
         if not keep:
             self._weights = weights.copy()
             self._sum = np.zeros(self.parameter_count, dtype=np.float32)
             self._samples, self._loss_sum = 0, 0.0
+        if carried is not None:
+            self._sum = self._shared.copy()
+            self._samples, self._loss_sum = carried.samples, carried.loss_sum
         self._step, self._training = global_step, True
         self._plan()
 
@@ -112,9 +124,17 @@ class ToyTrainer:
         if self.answers_freeze:
             self.answer_freeze()
 
-    async def throttle(self, duty: float, threads: int) -> None:
+    async def throttle(self, duty: float, threads: int, *, gpu_duty: float | None = None, gentle: bool = False) -> None:
         self.duty, self.threads = duty, threads
+        if self.resting and duty > 0.0:
+            self._birth = asyncio.get_running_loop().call_later(self.restart_seconds, self._born)
         self._plan()
+
+    async def rest(self) -> None:
+        self.calls.append("rest")
+        self._stop()
+        self.resting = True
+        self._events.put_nowait(TrainerRests(detail="it rests", restarts=0))
 
     async def evaluate(self, global_step: int) -> None:
         if self._ready:
@@ -151,6 +171,10 @@ class ToyTrainer:
         for _ in range(owed):
             self._events.put_nowait(frozen)
 
+    def wants_rest(self) -> None:
+        """As after a long pause."""
+        self._events.put_nowait(TrainerWantsRest())
+
     def die(self, *, comes_back: bool = True) -> None:
         """As by SIGKILL. What it had accumulated is gone; what it had handed over is not."""
         self._stop()
@@ -165,7 +189,8 @@ class ToyTrainer:
 
     def _born(self) -> None:
         if self.pid is not None:
-            self.restarts += 1
+            self.restarts += not self.resting
+        self.resting = False
         self.pid, self.device, self._ready, self._training = 4000 + self.restarts, "cpu", True, False
         self._samples, self._step, self.owed_freezes = 0, -1, 0
         self._events.put_nowait(TrainerReady(device="cpu"))

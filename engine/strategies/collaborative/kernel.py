@@ -73,6 +73,12 @@ class CollaborativeKernel:
         self._micro_batch = 0
         self.totals = Totals()
 
+    def restore(self, totals: Totals) -> None:
+        """Go on from the sums in the shared `gradients` buffer, which a worker before this one left for this step."""
+        self._sum.copy_(torch.from_numpy(np.asarray(self._vectors.gradients)))
+        self._micro_batch = totals.samples // self._manifest.training.micro_batch_samples
+        self.totals = totals
+
     def accumulate(self) -> Totals:
         """One micro-batch: `sum += b * gradient(mean loss over its b samples)`.
 

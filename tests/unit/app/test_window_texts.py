@@ -5,7 +5,9 @@ from PySide6.QtWidgets import QApplication
 from app.language import ENGLISH, TRANSLATIONS, install_translations, say
 from app.models.projects import MAX_SHOWN, matches, shown
 from app.pages.setting_rows import LEAST_MEGABITS, MOST_MEGABITS, upload_effect
-from app.pages.settings import battery_effect, cores_effect, in_use_effect
+from app.pages.settings_how_much import cores_effect
+from app.pages.settings_power import battery_effect
+from app.pages.settings_when import in_use_effect
 from app.widgets.text import breakable
 from app.widgets.written import MAX_SHOWN_CHARS, shown_text
 from engine.contract.settings import (

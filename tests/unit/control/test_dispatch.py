@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from engine.contract.codec import MAX_LINE_BYTES, Reply, Request
-from engine.contract.commands import ChangeSettings, Command, Join, Pause
+from engine.contract.commands import MAX_OVERRIDE_SECONDS, ChangeSettings, Command, Join, Pause
 from engine.contract.errors import ControlError, ErrorCode
 from engine.contract.reasons import RunState
 from engine.contract.snapshot import EngineInfo, EngineState, HubStatus, Status
@@ -49,7 +49,13 @@ def test_commands_are_decoded():
         ("training.pause", {"seconds": -5}, "$.seconds"),
         ("training.pause", {"seconds": 1e12}, "$.seconds"),
         ("training.pause", {"seconds": float("nan")}, "$.seconds"),
-        ("settings.change", {"changes": {"display_name": ["a"]}}, "$.changes"),
+        ("settings.change", {"changes": {"display_name": {"a": "b"}}}, "$.changes"),
+        ("settings.change", {"changes": {"exclusive_apps": ["a", 1.5]}}, "$.changes"),
+        ("settings.change", {"changes": {"exclusive_apps": ["a" * (MAX_TEXT_CHARS + 1)]}}, "$.changes"),
+        ("training.override", {"seconds": 0}, "$.seconds"),
+        ("training.override", {"seconds": MAX_OVERRIDE_SECONDS + 1}, "$.seconds"),
+        ("training.override", {"seconds": float("nan")}, "$.seconds"),
+        ("training.override", {}, "`seconds`"),
         ("settings.change", {"changes": {"display_name": "a" * (MAX_TEXT_CHARS + 1)}}, "$.changes"),
     ],
 )

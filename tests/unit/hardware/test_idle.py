@@ -5,17 +5,13 @@ import pytest
 
 from engine.core.clock import ManualClock
 from engine.hardware.answer import Answer
-from engine.hardware.idle import (
-    MAX_FAILURES,
-    REST_SECONDS,
-    IdleReader,
-    IdleSource,
-    linux_sources,
-    macos_idle_seconds,
-    seconds_in_gdbus,
-    seconds_in_logind,
-    windows_idle_seconds,
-)
+from engine.hardware.idle import MAX_FAILURES, REST_SECONDS, IdleReader, IdleSource
+from engine.hardware.idle_macos import macos_idle_seconds
+from engine.hardware.idle_sources import reader_for, x11_of
+from engine.hardware.idle_windows import windows_idle_seconds
+from engine.hardware.logind import IdleHint
+from tests.helpers.fake_host import FakeBus, fake_host
+from tests.helpers.fake_macos import Desktop
 
 NOW = 1_700_000_000.0
 
@@ -93,58 +89,102 @@ def test_slow_sources_do_not_add_up() -> None:
     assert [source.asked for source in slow] == [1] * 5
 
 
-@pytest.mark.parametrize(
-    ("environment", "names"),
-    [
-        ({}, []),
-        ({"DISPLAY": ":0"}, ["X11 screen saver"]),
-        ({"DISPLAY": ":0", "DBUS_SESSION_BUS_ADDRESS": "x"}, ["X11 screen saver", "GNOME", "Cinnamon"]),
-        ({"DISPLAY": ":0", "XDG_SESSION_TYPE": "wayland", "DBUS_SESSION_BUS_ADDRESS": "x"}, ["GNOME", "Cinnamon"]),
-        ({"WAYLAND_DISPLAY": "wayland-0", "XDG_SESSION_ID": "2"}, ["logind"]),
-        ({"XDG_SESSION_ID": "2", "DBUS_SESSION_BUS_ADDRESS": "x"}, ["logind"]),
-        ({"DISPLAY": ":0", "XDG_RUNTIME_DIR": "/nonexistent"}, ["X11 screen saver"]),
-    ],
-)
-def test_linux_sources(environment: dict[str, str], names: list[str]) -> None:
-    assert [source.name for source in linux_sources(environment)] == names
-
-
-def test_a_bus_without_its_variable(tmp_path: Path) -> None:
-    (tmp_path / "bus").touch()
-    sources = linux_sources({"WAYLAND_DISPLAY": "wayland-0", "XDG_RUNTIME_DIR": str(tmp_path)})
-    assert [source.name for source in sources] == ["GNOME", "Cinnamon"]
+SESSION = {"DBUS_SESSION_BUS_ADDRESS": "x"}
+X11 = {"DISPLAY": ":0"}
+WAYLAND = {"WAYLAND_DISPLAY": "wayland-0", "XDG_RUNTIME_DIR": "/nonexistent"}
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"),
+    ("environment", "session_bus", "names"),
     [
-        ("(uint64 1234,)\n", 1.234),
-        ("(0,)\n", 0.0),
-        ("", None),
-        ("(uint64 -1,)", None),
-        ("('text',)", None),
-        ("(uint64 99999999999999999999,)", None),
+        ({}, False, []),
+        (X11, False, ["X11 screen saver", "logind"]),
+        (X11, True, ["X11 screen saver", "GNOME", "Cinnamon", "logind"]),
+        ({**X11, "XDG_SESSION_TYPE": "wayland"}, True, ["GNOME", "Cinnamon", "logind"]),
+        ({**X11, **WAYLAND}, True, ["Wayland idle notifier", "GNOME", "Cinnamon", "logind"]),
+        (WAYLAND, False, ["Wayland idle notifier", "logind"]),
+        ({"XDG_SESSION_ID": "2"}, True, ["logind"]),
     ],
 )
-def test_gdbus(text: str, seconds: float | None) -> None:
-    assert seconds_in_gdbus(text) == seconds
+def test_linux_sources(tmp_path: Path, environment: dict[str, str], session_bus: bool, names: list[str]) -> None:
+    host = fake_host(
+        tmp_path, environment=environment, session_bus=FakeBus() if session_bus else None, system_bus=FakeBus()
+    )
+    x11 = x11_of(host)
+    assert [source.name for source in reader_for(host, x11)._sources] == names
+    assert (x11 is not None) == ("X11 screen saver" in names)
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"),
+    ("service", "reply", "seconds", "source"),
     [
-        (f"IdleHint=yes\nIdleSinceHint={int((NOW - 90) * 1e6)}\n", 90.0),
-        (f"IdleHint=yes\nIdleSinceHint={int((NOW + 0.5) * 1e6)}\n", 0.0),
-        (f"IdleHint=yes\nIdleSinceHint={int((NOW + 60) * 1e6)}\n", None),
-        (f"IdleHint=no\nIdleSinceHint={int((NOW - 90) * 1e6)}\n", None),
-        ("IdleHint=yes\nIdleSinceHint=0\n", None),
-        ("IdleHint=yes\n", None),
-        ("", None),
-        ("No session '7' known\n", None),
+        ("org.gnome.Mutter.IdleMonitor", (1234,), 1.234, "GNOME"),
+        ("org.cinnamon.Muffin.IdleMonitor", (0,), 0.0, "Cinnamon"),
+        ("org.gnome.Mutter.IdleMonitor", ("text",), None, "this desktop does not tell"),
+        ("org.gnome.Mutter.IdleMonitor", (1, 2), None, "this desktop does not tell"),
+        ("org.gnome.Mutter.IdleMonitor", (2**64,), None, "this desktop does not tell"),
     ],
 )
-def test_logind(text: str, seconds: float | None) -> None:
-    assert seconds_in_logind(text, NOW) == (None if seconds is None else pytest.approx(seconds, abs=1e-3))
+def test_mutter(tmp_path: Path, service: str, reply: tuple[object, ...], seconds: float | None, source: str) -> None:
+    host = fake_host(
+        tmp_path,
+        environment={"XDG_SESSION_TYPE": "wayland"},
+        session_bus=FakeBus(replies={(service, "GetIdletime"): reply}),
+    )
+    assert reader_for(host, None).read(NOW) == Answer(seconds, source)
+
+
+SESSION_PATH = "/org/freedesktop/login1/session/_32"
+MANAGER = ("org.freedesktop.login1", "GetSession")
+
+
+def hint_of(properties: dict[tuple[str, str], object]) -> IdleHint:
+    return IdleHint(FakeBus(properties, {MANAGER: (SESSION_PATH,)}), {"XDG_SESSION_ID": "2"})
+
+
+@pytest.mark.parametrize(
+    ("hint", "since", "seconds"),
+    [
+        (True, int((NOW - 90) * 1e6), 90.0),
+        (True, int((NOW + 0.5) * 1e6), 0.0),
+        (True, int((NOW + 60) * 1e6), None),
+        (False, int((NOW - 90) * 1e6), None),
+        (True, 0, None),
+        (True, "yes", None),
+        (True, None, None),
+        (None, int(NOW * 1e6), None),
+    ],
+)
+def test_logind(hint: object, since: object, seconds: float | None) -> None:
+    found = hint_of({(SESSION_PATH, "IdleHint"): hint, (SESSION_PATH, "IdleSinceHint"): since}).seconds(NOW)
+    assert found == (None if seconds is None else pytest.approx(seconds, abs=1e-3))
+
+
+def test_logind_is_believed_to_be_in_use_once_it_was_idle() -> None:
+    bus = FakeBus(
+        {(SESSION_PATH, "IdleHint"): True, (SESSION_PATH, "IdleSinceHint"): int((NOW - 90) * 1e6)},
+        {MANAGER: (SESSION_PATH,)},
+    )
+    hint = IdleHint(bus, {"XDG_SESSION_ID": "2"})
+    assert hint.seconds(NOW) == pytest.approx(90.0)
+    bus.properties[(SESSION_PATH, "IdleHint")] = False
+    asked = len(bus.asked)
+    assert hint.seconds(NOW + 0.9) == pytest.approx(90.0)  # not asked twice within a second
+    assert len(bus.asked) == asked
+    assert hint.seconds(NOW + 1.0) == 0.0
+
+
+def test_logind_of_a_service_without_a_session_of_its_own() -> None:
+    user = "/org/freedesktop/login1/user/self"
+    bus = FakeBus(
+        {
+            (user, "Display"): ("2", SESSION_PATH),
+            (SESSION_PATH, "IdleHint"): True,
+            (SESSION_PATH, "IdleSinceHint"): int((NOW - 5) * 1e6),
+        }
+    )
+    assert IdleHint(bus, {}).seconds(NOW) == pytest.approx(5.0)
+    assert IdleHint(FakeBus({(user, "Display"): ("", "/")}), {}).seconds(NOW) is None
 
 
 class User32:
@@ -188,21 +228,21 @@ def test_windows_does_not_tell() -> None:
     assert windows_idle_seconds(User32(0, works=False), Kernel32(5)) is None
 
 
-def test_macos() -> None:
-    class Services:
-        @staticmethod
-        def CGEventSourceSecondsSinceLastEventType(state: int, kind: int) -> float:
-            assert (state, kind) == (0, 0xFFFFFFFF)
-            return 4.5
+def test_windows_as_a_whole(tmp_path: Path) -> None:
+    libraries = {"user32": User32(1000), "kernel32": Kernel32(3500)}
+    host = fake_host(tmp_path, system="win32", load=libraries.__getitem__)
+    assert reader_for(host, x11_of(host)).read(NOW) == Answer(2.5, "Windows")
 
-    class Function:
-        def __call__(self, state: int, kind: int) -> float:
-            return Services.CGEventSourceSecondsSinceLastEventType(state, kind)
 
-    class Library:
-        CGEventSourceSecondsSinceLastEventType = Function()
-
-    assert macos_idle_seconds(lambda path: Library()) == 4.5
+@pytest.mark.parametrize(
+    ("events", "device", "seconds"), [(4.5, None, 4.5), (4.5, 3.0, 3.0), (4.5, 700.0, 4.5), (-1.0, 12.0, 12.0)]
+)
+def test_macos_takes_the_shorter(tmp_path: Path, events: float, device: float | None, seconds: float) -> None:
+    desktop = Desktop(events, device)
+    host = fake_host(tmp_path, system="darwin", load=desktop)
+    assert reader_for(host, x11_of(host)).read(NOW) == Answer(seconds, "macOS")
+    assert desktop.foundation.objects == {}
+    assert desktop.released == ([] if device is None else [7])
 
 
 def test_macos_does_not_tell() -> None:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.contract.reasons import Reason, ReasonCode
+from engine.contract.settings import changed
 from engine.contract.snapshot import CurvePoint, Settings
 from engine.ledger.receipts import SignedReceipt
 from engine.manifest.schema import SignedManifest
@@ -69,7 +70,9 @@ async def limit_pages(store: Store, more: int | None) -> None:
 
 async def test_settings_last(store):
     assert await store.load_settings() == Settings()
-    chosen = Settings(cpu_share_percent=20, upload_limit_bytes_per_second=100_000, display_name="Ada \u2603")
+    chosen = changed(
+        Settings(), {"cpu_share_percent": 20, "upload_limit_bytes_per_second": 100_000, "display_name": "Ada \u2603"}
+    )
     await store.save_settings(chosen)
     async with await reopened(store) as again:
         assert await again.load_settings() == chosen

@@ -5,7 +5,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from engine.store import database, repos, service
+from engine.store import database, readings, repos, service
 
 SPEC = (Path(__file__).parents[3] / "docs" / "specs" / "store.md").read_text("utf-8")
 
@@ -28,6 +28,7 @@ def test_the_numbers_are_those_of_the_code():
         f"{repos.MAX_CURVE_POINTS} a project, then",
         f"{repos.MAX_WAITING_RECEIPTS} waiting, {repos.MAX_REJECTED_RECEIPTS} refused",
         f"| {repos.MAX_PERIODS} |",
+        f"{readings.KEPT_SECONDS // 86_400} days, {readings.MAX_READINGS} |",
         f"away | {repos.MAX_DISMISSED} |",
     ):
         assert sentence in SPEC, sentence

@@ -10,6 +10,7 @@ from engine.strategies.collaborative.kernel import CollaborativeKernel
 from engine.training.loop import KeepsFailing, TrainingLoop
 from engine.training.protocol import (
     Accumulated,
+    Carried,
     Evaluate,
     Evaluated,
     Freeze,
@@ -34,8 +35,16 @@ class Bench:
         self.kernel, self.vectors = make_kernel(folder, tiny_manifest())
         self.now = 0.0
         self.sent: list[FromWorker] = []
-        self.threads: list[int] = []
-        self.loop = TrainingLoop(self.kernel, self.sent.append, self.clock, self.threads.append)
+        self.cores: list[tuple[int, bool]] = []
+        self.cpu = 0.0
+        self.loop = TrainingLoop(self.kernel, self.sent.append, self.clock, self.use_cores)
+
+    def use_cores(self, threads: int, gentle: bool) -> None:
+        self.cores.append((threads, gentle))
+
+    def cpu_clock(self) -> float:
+        self.cpu += 2.0
+        return self.cpu
 
     def clock(self) -> float:
         self.now += 1.0
@@ -99,22 +108,54 @@ def test_freezing_an_idle_worker_answers_zero(bench: Bench) -> None:
 
 
 def test_half_duty_rests_as_long_as_it_works(bench: Bench) -> None:
-    bench.loop.on_message(Throttle(duty=0.5, threads=3))
+    bench.loop.on_message(Throttle(duty=0.5, threads=3, gentle=True))
     bench.loop.on_message(Train(global_step=0))
     begun = bench.now
     bench.loop.turn()
     worked = bench.now - begun - 1.0  # the clock's first look is the begin
-    assert bench.loop.wait_seconds() == pytest.approx(worked - 1.0)
-    assert bench.threads == [3]
-
-
-def test_rest_has_an_end_however_small_the_duty(bench: Bench) -> None:
-    bench.loop.on_message(Throttle(duty=0.001, threads=1))
-    bench.loop.on_message(Train(global_step=0))
-    bench.loop.turn()
+    earned = (bench.now - begun) / 2
     wait = bench.loop.wait_seconds()
-    assert wait is not None
-    assert wait <= 5.0
+    assert wait == pytest.approx((worked - earned) * 2 - 1.0)
+    assert bench.cores == [(3, True)]
+
+
+def test_on_the_processor_the_duty_is_a_share_of_compute_time(bench: Bench) -> None:
+    loop = TrainingLoop(bench.kernel, bench.sent.append, bench.clock, bench.use_cores, bench.cpu_clock)
+    loop.on_message(Throttle(duty=0.25, threads=4))
+    loop.on_message(Train(global_step=0))
+    begun = bench.now
+    loop.turn()  # two compute seconds of four threads: half a second of each
+    assert (bench.now - begun) * 0.25 > 0.5
+    assert loop.wait_seconds() == 0.0
+    loop.on_message(Throttle(duty=0.25, threads=1))
+    begun = bench.now
+    loop.turn()
+    assert loop.wait_seconds() == pytest.approx(2.0 / 0.25 - (bench.now - begun), abs=1.01)
+
+
+def test_a_new_worker_goes_on_from_what_another_left_in_the_buffer(bench: Bench, tmp_path: Path) -> None:
+    bench.loop.on_message(Train(global_step=3))
+    for _ in range(3):
+        bench.loop.turn()
+    bench.loop.on_message(Freeze())
+    whole = bench.take()[-1]
+    expected = bench.vectors.gradients.copy()
+
+    first = Bench(tmp_path / "first")
+    first.loop.on_message(Train(global_step=3))
+    first.loop.turn()
+    first.loop.on_message(Freeze())
+    left = first.take()[-1]
+    assert isinstance(left, Frozen)
+    second = Bench(tmp_path / "second")
+    second.vectors.gradients[:] = first.vectors.gradients
+    carried = Carried(samples=left.samples, tokens=left.tokens, loss_sum=left.loss_sum)
+    second.loop.on_message(Train(global_step=3, carried=carried))
+    second.loop.turn()
+    second.loop.turn()
+    second.loop.on_message(Freeze())
+    assert second.take()[-1] == whole
+    assert np.array_equal(second.vectors.gradients, expected)
 
 
 def test_duty_zero_pauses_keeps_what_is_there_and_still_answers(bench: Bench) -> None:
