@@ -2,7 +2,7 @@
 # .venv\Scripts\pip install -e .[dev] -c constraints.txt, then .venv\Scripts\potluck demo, .venv\Scripts\pytest, ...
 
 .DEFAULT_GOAL := help
-.PHONY: help venv system demo test check format bench-overhead clean
+.PHONY: help venv system demo test check format bench-overhead bench-governor clean
 
 BIN := .venv/bin
 STAMP := .venv/.installed
@@ -42,6 +42,9 @@ format: venv ## Format the code and mend what lint can mend
 
 bench-overhead: venv ## What the engine costs over plain PyTorch, as one JSON line
 	@$(BIN)/python -m tests.benchmarks.overhead $(ARGS)
+
+bench-governor: venv system ## How soon it makes room, how well it holds its limits, as one JSON line
+	@$(BIN)/python -m tests.benchmarks.governor $(ARGS)
 
 clean: ## Remove .venv and what tools left behind
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build *.egg-info

@@ -7,7 +7,7 @@ from app.format import cannot_read, celsius, clock, decimal, duration, of_total,
 from app.language import say
 from app.pages.machine_history import HistoryCard
 from app.pages.machine_measure import MeasureCard
-from app.pages.machine_more import draw_text, gpu_more, guest_facts, others_text, slowed_text
+from app.pages.machine_more import draw_text, gpu_more, guest_facts, others_text, slowed_text, warmth_text
 from app.pages.page import Page
 from app.state.throttle import Throttle
 from app.widgets.card import Card, line
@@ -138,7 +138,7 @@ class MachinePage(Page):
         source = one_line(machine.temperature_source, 80)
         nothing = say("machine", "no sensor found")
         from_source = say("machine", "from {source}").format(source=source) if source else nothing
-        self.readings["heat"].show_value(celsius(machine.temperature_celsius), from_source, None)
+        self.readings["heat"].show_value(warmth_text(machine), from_source, None)
         self.readings["power"].show_value(*power_text(machine), None)
         self.readings["idle"].show_value(*presence_text(machine), None)
 

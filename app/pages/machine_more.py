@@ -1,9 +1,22 @@
 """Machine: what else Potluck looks at before it works, with where it comes from and how old it is."""
 
-from app.format import cannot_read, clock, decimal, one_line, percent, size, whole
+from app.format import cannot_read, celsius, clock, decimal, one_line, percent, size, whole
 from app.language import say
 from app.pages.settings_power import energy_text
 from engine.contract.snapshot import GovernorState, GpuReading, Machine, Settings
+
+
+def warmth_text(machine: Machine) -> str:
+    """The processor's temperature, or the system's word for it where there is no number."""
+    words = {
+        "nominal": say("machine", "Cool"),
+        "fair": say("machine", "Warm"),
+        "serious": say("machine", "Hot"),
+        "critical": say("machine", "Too hot"),
+    }
+    if machine.temperature_celsius is None and machine.thermal_state in words:
+        return words[machine.thermal_state]
+    return celsius(machine.temperature_celsius)
 
 
 def others_text(machine: Machine) -> tuple[str, str]:

@@ -94,3 +94,6 @@ class Page(QWidget):
         canvas.setObjectName("page")
         canvas.setLayout(centred(inner))
         outer.addWidget(PageScroll(canvas))
+
+    def fill(self) -> None:
+        """Make what the page makes only when it is first shown; called each time before it is."""

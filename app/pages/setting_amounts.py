@@ -135,4 +135,4 @@ class OptionalAmountRow(AmountRow):
 
 
 def _plain(amount: float) -> str:
-    return QLocale().toString(amount, "g", 6)
+    return QLocale().toString(float(amount), "g", 6)

@@ -1,7 +1,7 @@
 """When computing or the network is allowed: a choice in words, and the hours themselves when they are asked for."""
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QMenu, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QMenu, QVBoxLayout, QWidget
 
 from app.context import Context
 from app.language import say
@@ -41,17 +41,8 @@ class ScheduleRow(SettingRow):
         self.more.setCheckable(True)
         self.more.setProperty("kind", "plain")
         self.more.toggled.connect(self._open)
-        self.grid = WeekGrid(context.theme, title)
-        self.grid.changed.connect(self._choose)
-        self.hint = Text(
-            say(
-                "week",
-                "Click or drag to switch hours. With the keyboard: arrows to move, Space to switch, "
-                "Shift+Space for the whole day, Ctrl+Space for that hour on all days.",
-            ),
-            "label",
-            wrap=True,
-        )
+        self._grid: WeekGrid | None = None
+        self._week: Week = ALWAYS
         self._build()
 
     def _build(self) -> None:
@@ -62,18 +53,27 @@ class ScheduleRow(SettingRow):
         row.addStretch(1)
         self.controls.addLayout(row)
         self.hours = QWidget()
-        column = QVBoxLayout(self.hours)
-        column.setContentsMargins(0, 4, 0, 0)
-        column.setSpacing(4)
-        column.addWidget(self.grid)
-        column.addWidget(self.hint)
+        self._column = QVBoxLayout(self.hours)
+        self._column.setContentsMargins(0, 4, 0, 0)
+        self._column.setSpacing(4)
         self.hours.hide()
         self.controls.addWidget(self.hours)
 
     @property
-    def toggle(self) -> QPushButton:
-        """The button that opens and closes the grid."""
-        return self.more
+    def grid(self) -> WeekGrid:
+        """The hours, made when they are first asked for: few people ever open them."""
+        if self._grid is None:
+            hint = say(
+                "week",
+                "Click or drag to switch hours. With the keyboard: arrows to move, Space to switch, "
+                "Shift+Space for the whole day, Ctrl+Space for that hour on all days.",
+            )
+            self._grid = WeekGrid(self._context.theme, self.label)
+            self._grid.show_schedule(self._week)
+            self._grid.changed.connect(self._choose)
+            self._column.addWidget(self._grid)
+            self._column.addWidget(Text(hint, "label", wrap=True))
+        return self._grid
 
     def open_hours(self) -> None:
         """Show the grid and go there."""
@@ -81,6 +81,8 @@ class ScheduleRow(SettingRow):
         self.grid.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _open(self, is_open: bool) -> None:
+        if is_open:
+            self.grid.show_schedule(self._week)
         self.hours.setVisible(is_open)
         self.more.setText(say("week", "Hide hours") if is_open else say("week", "Choose hours"))
 
@@ -94,7 +96,9 @@ class ScheduleRow(SettingRow):
         self._refused = not self.send(list(shortest(masks)))
 
     def _show(self, masks: Week) -> None:
-        self.grid.show_schedule(masks)
+        self._week = masks
+        if self._grid is not None:
+            self._grid.show_schedule(masks)
         usual = next((text for text, known in usual_times() if known == masks), "")
         self.button.setText(usual or say("week", "Own hours"))
         self.button.setAccessibleName(f"{self.label}: {self.button.text()}")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from PySide6.QtCore import QEvent, QObject, Qt
-from PySide6.QtGui import QKeyEvent, QShowEvent
+from PySide6.QtGui import QKeyEvent, QKeySequence, QShortcut, QShowEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLineEdit, QWidget
 
 from app.context import Context
@@ -37,7 +37,8 @@ class Section(Card):
         self.holders: list[QWidget] = []
         for index, group in enumerate(self.groups):
             rule = line()
-            rule.setVisible(index > 0)
+            if index == 0:
+                rule.hide()
             holder = Columns(group, threshold=PAIR_WIDTH, gap=24) if len(group) > 1 else group[0]
             self.lines.append(rule)
             self.holders.append(holder)
@@ -67,10 +68,27 @@ class Section(Card):
 
 
 class SettingsPage(Page):
-    """How much, when, heat, network, power, name."""
+    """How much, when, heat, network, power, name. Its many rows are made when it is first shown."""
 
     def __init__(self, context: Context, parent: QWidget | None = None) -> None:
         super().__init__(context, say("pages", "Settings"), parent=parent)
+        self.sections: list[Section] = []
+        self.rows: list[SettingRow] = []
+        mirror = context.mirror
+        for signal in (
+            mirror.settings_changed,
+            mirror.machine_changed,
+            mirror.governor_changed,
+            mirror.hub_changed,
+            context.link.status_changed,
+        ):
+            signal.connect(self._soon)
+
+    def fill(self) -> None:
+        """Make the rows, unless they are there."""
+        if self.sections:
+            return
+        context = self.context
         self.cpu = CpuRow(context)
         self.in_use = SwitchRow(context, "pause_while_in_use", setting_label("pause_while_in_use"), in_use_effect)
         self.battery = SwitchRow(context, "pause_on_battery", setting_label("pause_on_battery"), battery_effect)
@@ -92,26 +110,19 @@ class SettingsPage(Page):
             Section(say("settings", "Power"), power_rows(context, self.battery)),
             Section(say("settings", "On the leaderboard"), [self.name]),
         ]
-        self.rows: list[SettingRow] = [row for section in self.sections for row in section.rows]
-        self._build()
-        mirror = context.mirror
-        for signal in (
-            mirror.settings_changed,
-            mirror.machine_changed,
-            mirror.governor_changed,
-            mirror.hub_changed,
-            context.link.status_changed,
-        ):
-            signal.connect(self._soon)
-        self.refresh()
+        self.rows = [row for section in self.sections for row in section.rows]
+        self._arrange()
 
-    def _build(self) -> None:
+    def _arrange(self) -> None:
         self.search.setPlaceholderText(say("settings", "Search settings"))
         self.search.setAccessibleName(say("settings", "Search settings"))
         self.search.setClearButtonEnabled(True)
         self.search.setMaximumWidth(SEARCH_WIDTH)
         self.search.textChanged.connect(self._search)
         self.search.installEventFilter(self)
+        find = QShortcut(QKeySequence(QKeySequence.StandardKey.Find), self)
+        find.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
+        find.activated.connect(self.search.setFocus)
         self.nothing.hide()
         top = QHBoxLayout()
         top.addWidget(self.search, 1)
@@ -128,13 +139,14 @@ class SettingsPage(Page):
         return next(row for row in self.rows if row.name == name)
 
     def _soon(self, *_: object) -> None:
-        if self.isVisible():
+        if self.isVisible() and self.sections:
             self.refresh()
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
-        self.refresh()
-        self.outlook.ask_again()
+        if self.sections:
+            self.refresh()
+            self.outlook.ask_again()
 
     def refresh(self) -> None:
         """Show the settings that hold, and their effects."""

@@ -32,6 +32,7 @@ class PresetRow(SettingRow):
             for name in PRESETS
             if name != CUSTOM
         ]
+        self.title.hide()  # the section's heading says it
         self.picker = PresetPicker(context.theme, self.label, choices)
         self.controls.addWidget(self.picker)
         self.picker.chosen.connect(self.send)

@@ -106,6 +106,7 @@ class MainWindow(QMainWindow):
     def show_page(self, name: str) -> None:
         """Go to a page."""
         page = self.pages[name]
+        page.fill()
         self._stack.setCurrentWidget(page)
         self.rail.show_chosen(name)
         self.header.show_page(name)

@@ -153,7 +153,8 @@ class Supervisor:
         if self._config.name is not None:
             changes["display_name"] = self._config.name
         if self._config.ignore_user_activity:
-            changes["pause_while_in_use"] = False
+            # Nobody to be a guest of; and the other programs may be more volunteers.
+            changes |= {"pause_while_in_use": False, "foreign_cpu_percent": 0}
         try:
             self._settings = changed(settings, changes)
         except ControlError as error:
@@ -223,7 +224,7 @@ class Supervisor:
         self._publish_status()
 
     async def hold_session(self, when: str) -> None:
-        await self._end_session(when)
+        await self._end_session(when, held=True)
 
     def let_session(self) -> None:
         if self._joined is not None and self._session_task is None and not self._stop.is_set():
@@ -406,12 +407,12 @@ class Supervisor:
                 self._publish_status()
             await asyncio.sleep(SESSION_RESTART_SECONDS)
 
-    async def _end_session(self, when: Any, *, forget: bool = False) -> None:
-        """Leave the project; with `forget` for good, else only until the engine starts again."""
+    async def _end_session(self, when: Any, *, forget: bool = False, held: bool = False) -> None:
+        """Leave the project: with `forget` for good, with `held` until the limits allow it, else for this run."""
         async with self._session_lock:
             task, session = self._session_task, self._session
             if task is not None:
-                self._leaving = True
+                self._leaving = not held
                 self._publish_status()
                 if session is not None:
                     session.post(LeaveRequest(when))

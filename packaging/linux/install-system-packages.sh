@@ -1,6 +1,7 @@
 #!/bin/sh
-# Installs the system libraries that Qt's window needs (PySide6's wheel brings Qt, not these), and with `tests` an X
-# server without a screen. Installs only what is missing, and only as root on a system with apt; otherwise says what to
+# Installs the system libraries that Qt's window needs (PySide6's wheel brings Qt, not these) and the one that tells for
+# how long nobody touched an X display. With `tests` also what the tests run real servers with: an X server without a
+# screen and a window manager for it, a message bus and services for it, a Wayland compositor. Installs only what is missing, and only as root on a system with apt; otherwise says what to
 # install. Quick when nothing is missing. Never fails for want of a library: what needs it then says so itself.
 set -eu
 
@@ -12,6 +13,7 @@ libEGL.so.1              libegl1
 libGL.so.1               libgl1
 libX11.so.6              libx11-6
 libX11-xcb.so.1          libx11-xcb1
+libXss.so.1              libxss1
 libdbus-1.so.3           libdbus-1-3
 libfontconfig.so.1       libfontconfig1
 libglib-2.0.so.0         libglib2.0-0
@@ -44,9 +46,31 @@ if ! { command -v fc-list >/dev/null && [ -n "$(fc-list 2>/dev/null | head -n 1)
     missing="$missing fonts"
     packages="$packages fonts-dejavu-core"
 fi
-if [ "${1:-}" = tests ] && ! command -v Xvfb >/dev/null; then
-    missing="$missing Xvfb"
-    packages="$packages xvfb xauth"
+# program                package on Debian and Ubuntu
+programs="
+Xvfb                     xvfb
+xauth                    xauth
+xdotool                  xdotool
+xprop                    x11-utils
+openbox                  openbox
+dbus-daemon              dbus
+gdbus                    libglib2.0-bin
+sway                     sway
+wtype                    wtype
+"
+if [ "${1:-}" = tests ]; then
+    while read -r program package; do
+        [ -n "$program" ] && ! command -v "$program" >/dev/null || continue
+        missing="$missing $program"
+        packages="$packages $package"
+    done <<END
+$programs
+END
+    # For the system's own Python: with pip it would have to be compiled.
+    if ! /usr/bin/python3 -c 'import dbusmock' 2>/dev/null; then
+        missing="$missing python-dbusmock"
+        packages="$packages python3-dbusmock"
+    fi
 fi
 [ -n "$packages" ] || exit 0
 

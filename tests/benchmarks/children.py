@@ -84,11 +84,17 @@ class Children:
         process = await self._spawn("hub", self._potluck("hub", arguments), stdout=PIPE)
         return msgspec.json.decode(await self.line("hub", process), type=HubStarted).url
 
-    async def start_engine(self, name: str, arguments: Sequence[str]) -> Engine:
-        """An engine on a new profile, and a link to it."""
+    async def start_engine(
+        self,
+        name: str,
+        arguments: Sequence[str],
+        module: str = "engine.runtime.cli",
+        more: Mapping[str, str] | None = None,
+    ) -> Engine:
+        """An engine on a new profile, and a link to it; `more` is added to its environment."""
         fixed = ["run", "--no-keyring", "--loopback", "--unattended", "--device", "cpu", "--end-with-parent"]
         started_at = time.perf_counter()
-        process = await self._spawn(name, self._potluck(name, [*fixed, *arguments]))
+        process = await self._spawn(name, self._potluck(name, [*fixed, *arguments], module), more=more)
         paths = Paths(self._base / name)
         while process.returncode is None and time.perf_counter() < started_at + START_SECONDS:
             with contextlib.suppress(EngineNotRunning):
@@ -155,8 +161,8 @@ class Children:
             words = (self._base / f"{name}.err").read_bytes()[-ERROR_BYTES:]
         return BenchmarkFailed(f"{name} {what}. {words.decode(errors='replace').strip()}")
 
-    def _potluck(self, name: str, arguments: Sequence[str]) -> list[str]:
-        return [sys.executable, "-m", "engine.runtime.cli", "--data-dir", str(self._base / name), *arguments]
+    def _potluck(self, name: str, arguments: Sequence[str], module: str = "engine.runtime.cli") -> list[str]:
+        return [sys.executable, "-m", module, "--data-dir", str(self._base / name), *arguments]
 
     async def _spawn(
         self,

@@ -30,10 +30,11 @@ def controls(root: QWidget) -> list[QWidget]:
     return [control for control in found if control.focusPolicy() is not Qt.FocusPolicy.NoFocus]
 
 
-@pytest.mark.parametrize("name", ["idle", "training", "trouble"])
+@pytest.mark.parametrize("name", ["idle", "training", "trouble", "held_back"])
 def test_every_control_has_a_name(make_desk: MakeDesk, name: str) -> None:
     desk = make_desk(toy_states.ALL_STATES[name]())
     sheet = JoinSheet(desk.parts.context, toy_states.project(), replaced="", parent=desk.window)
+    desk.window.settings.fill()
     names = []
     for control in controls(desk.window):
         interface = QAccessible.queryAccessibleInterface(control)

@@ -64,6 +64,9 @@ def test_presets_are_a_group_for_the_arrow_keys(make_desk: MakeDesk) -> None:
     desk = settings_desk(make_desk)
     row = desk.window.settings.row("preset")
     assert isinstance(row, PresetRow)
+    desk.qtbot.waitExposed(desk.window)
+    desk.window.activateWindow()
+    desk.until(lambda: QApplication.activeWindow() is desk.window)
     card = row.picker.cards["balanced"]
     card.setFocus()
     desk.qtbot.keyClick(card, Qt.Key.Key_Right)
@@ -123,7 +126,7 @@ def test_the_week_with_the_pointer(make_desk: MakeDesk) -> None:
     row = schedule(desk, "network_schedule")
     row.open_hours()
     grid = row.grid
-    desk.until(lambda: grid.isVisible() and grid.visualRect(grid.week.index(6, 23)).isValid())
+    desk.until(lambda: grid.isVisible() and grid.height() >= grid.sizeHint().height())
     area = grid.viewport()
     desk.qtbot.mousePress(area, Qt.MouseButton.LeftButton, pos=centre(grid, 0, 8))
     desk.qtbot.mouseMove(area, centre(grid, 6, 20))
@@ -146,8 +149,10 @@ def test_the_week_is_a_table_to_screen_readers(make_desk: MakeDesk) -> None:
     spoken = QAccessible.queryAccessibleInterface(row.grid)
     assert spoken.role() == QAccessible.Role.Table
     assert spoken.text(QAccessible.Text.Name) == "Training hours. Every day until 07:00 and from 22:00."
-    table = spoken.tableInterface()
-    assert table.cellAt(1, 12).text(QAccessible.Text.Name) == "Tuesday, 12:00 to 13:00: not allowed"
+    cells = [spoken.child(index) for index in range(spoken.childCount())]
+    names = [cell.text(QAccessible.Text.Name) for cell in cells if cell.role() == QAccessible.Role.Cell]
+    assert len(names) == 7 * 24
+    assert names[24 + 12] == "Tuesday, 12:00 to 13:00: not allowed"
 
 
 def test_usual_times_need_no_grid(make_desk: MakeDesk) -> None:
@@ -443,11 +448,10 @@ def test_the_last_day_is_drawn_summed_and_read_by_keyboard(make_desk: MakeDesk) 
     assert asked["to_at"] - asked["from_at"] == pytest.approx(24 * 3600)  # type: ignore[operator]
     assert card.summary.text() == "Trained for about 14.3 h in the last 24 hours."
     assert ("You are using this computer.", "7.2 h") in card.causes.facts
-    assert ("Potluck was not running.", "60 min") in card.causes.facts
+    assert ("Potluck was not running.", "1.0 h") in card.causes.facts
     card.history.setFocus(Qt.FocusReason.TabFocusReason)
     desk.qtbot.keyClick(card.history, Qt.Key.Key_Home)
     assert "Training with less" in card.history.reading.text()
-    desk.qtbot.keyClick(card.history, Qt.Key.Key_Right)
     desk.qtbot.keyClick(card.history, Qt.Key.Key_Right)
     assert "Paused\nYou are using this computer." in card.history.reading.text()
     assert "You are using this computer." in card.history.accessibleDescription()

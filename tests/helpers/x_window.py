@@ -29,8 +29,6 @@ def main(full: bool) -> int:
         x11.XChangeProperty(display, window, name, ctypes.c_ulong(ATOM), 32, REPLACE, state, 1)
     x11.XSync(display, 0)  # from here on no change is missed
     event = (ctypes.c_long * 24)()
-    while not looking._longs(looking._root, b"_NET_SUPPORTING_WM_CHECK"):  # windows that were there first get no focus
-        x11.XNextEvent(display, event)
     x11.XMapWindow(display, window)
     while looking._longs(looking._root, b"_NET_ACTIVE_WINDOW") != [window.value] or looking.full_screen() != full:
         x11.XNextEvent(display, event)

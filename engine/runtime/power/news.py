@@ -3,6 +3,7 @@
 import asyncio
 import concurrent.futures
 import logging
+import threading
 from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from typing import Final, Protocol, TypeAlias
@@ -43,6 +44,7 @@ class Herald:
         self._loop = loop
         self._hold_seconds = hold_seconds
         self._asked: set[concurrent.futures.Future[None]] = set()
+        self._closed = threading.Event()
 
     def tell(self, news: PowerNews) -> bool:
         """Whether the engine was done in time. Returns early when the engine ends."""
@@ -53,6 +55,8 @@ class Herald:
             work.close()
             return True
         self._asked.add(asked)
+        if self._closed.is_set():  # by whoever did not see it in the set yet
+            asked.cancel()
         try:
             asked.result(self._hold_seconds)
         except concurrent.futures.TimeoutError:
@@ -66,6 +70,7 @@ class Herald:
 
     def close(self) -> None:
         """Nobody waits any more."""
+        self._closed.set()
         for asked in tuple(self._asked):
             asked.cancel()
 

@@ -121,7 +121,9 @@ def window(display: str, *arguments: str) -> Iterator[None]:
 def test_full_screen(x_display: str, session: X11Session, tmp_path: Path) -> None:
     host = fake_host(tmp_path, environment={"DISPLAY": x_display})
     assert read_full_screen(host, session) == Answer(None, "this window manager does not tell")  # there is none
-    with running(x_display, ["openbox", "--sm-disable"]):
+    with running(x_display, ["openbox", "--sm-disable", "--startup", "echo ready"]) as manager:
+        assert manager.stdout is not None
+        assert b"ready\n" in iter(manager.stdout.readline, b"")
         with window(x_display):
             assert read_full_screen(host, session) == Answer(False, "X11 window manager")
         with window(x_display, "full"):

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 
 from app.pages.machine_history import day_view, until
 from app.pages.machine_measure import measure_text, result_facts
-from app.pages.machine_more import draw_text, guest_facts, network_text, others_text, slowed_text
+from app.pages.machine_more import draw_text, guest_facts, network_text, others_text, slowed_text, warmth_text
 from app.pages.settings_heat import hard_stop_text
 from app.pages.settings_how_much import foreign_cpu_effect, gpu_effect, in_use_share_effect, memory_effect, preset_text
 from app.pages.settings_network import data_effect, metered_effect
@@ -217,6 +217,12 @@ def test_machine_readings_with_their_sources() -> None:
     assert draw_text(machine, 0.31)[1].startswith("from RAPL, today about 0.42 kWh, ")
     assert slowed_text(machine) == ("No", "3.1 of 4.2 GHz, fan at 2,100 rpm")
     assert network_text(toy_states.machine(captive_portal=True)) == "asks you to sign in first"
+
+
+def test_a_system_that_has_only_words_for_heat_is_quoted() -> None:
+    assert warmth_text(Machine(thermal_state="serious")) == "Hot"
+    assert warmth_text(Machine(thermal_state="serious", temperature_celsius=91.2)) == "91 °C"
+    assert warmth_text(Machine(thermal_state="?")) == "cannot read"
 
 
 def test_a_measurement_in_words() -> None:
