@@ -7,7 +7,7 @@ from app.format import cannot_read, celsius, clock, decimal, duration, of_total,
 from app.language import say
 from app.pages.machine_history import HistoryCard
 from app.pages.machine_measure import MeasureCard
-from app.pages.machine_more import draw_text, gpu_more, guest_facts, others_text, slowed_text, warmth_text
+from app.pages.machine_more import draw_text, gpu_more, guest_facts, others_text, slowed_text, told_by, warmth_text
 from app.pages.page import Page
 from app.state.throttle import Throttle
 from app.widgets.card import Card, line
@@ -135,9 +135,8 @@ class MachinePage(Page):
         self.readings["disk"].show_value(cannot_read() if free is None else size(free), where, None)
 
     def _show_surroundings(self, machine: Machine) -> None:
-        source = one_line(machine.temperature_source, 80)
-        nothing = say("machine", "no sensor found")
-        from_source = say("machine", "from {source}").format(source=source) if source else nothing
+        told = told_by(machine.temperature_source, known=machine.temperature_celsius is not None)
+        from_source = told or say("machine", "no sensor found")
         self.readings["heat"].show_value(warmth_text(machine), from_source, None)
         self.readings["power"].show_value(*power_text(machine), None)
         self.readings["idle"].show_value(*presence_text(machine), None)
@@ -166,7 +165,7 @@ def power_text(machine: Machine) -> tuple[str, str]:
     charge = machine.battery_percent
     detail = "" if charge is None else say("machine", "battery at {percent}").format(percent=percent(charge))
     if machine.battery_source:
-        told = say("machine", "from {source}").format(source=one_line(machine.battery_source, 60))
+        told = told_by(machine.battery_source, known=machine.on_battery is not None)
         detail = f"{detail}, {told}" if detail else told
     if machine.on_battery is None:
         return say("machine", "No battery found"), detail

@@ -12,7 +12,7 @@ from app.language import say
 from app.link import operations
 from app.link.operation import Failure
 from app.widgets.card import Card
-from app.widgets.day_view import DAY_SECONDS, DayView, Stretch, Warmth, clipped, hours_text, summary
+from app.widgets.day_view import DAY_SECONDS, LEAST_SECONDS, DayView, Stretch, Warmth, clipped, hours_text, summary
 from app.widgets.facts import Facts
 from app.widgets.history import DayHistory
 from app.widgets.text import Text
@@ -22,7 +22,6 @@ from engine.contract.why import Spent, spent
 
 EVERY_MILLISECONDS: Final = 60_000
 SHOWN_CAUSES: Final = 5
-LEAST_SECONDS: Final = 60.0
 
 
 class HistoryCard(Card):

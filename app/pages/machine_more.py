@@ -6,6 +6,12 @@ from app.pages.settings_power import energy_text
 from engine.contract.snapshot import GovernorState, GpuReading, Machine, Settings
 
 
+def told_by(source: str, *, known: bool) -> str:
+    """Where a reading comes from; of one that is not known, the source says why."""
+    shown = one_line(source, 80)
+    return say("machine", "from {source}").format(source=shown) if shown and known else shown
+
+
 def warmth_text(machine: Machine) -> str:
     """The processor's temperature, or the system's word for it where there is no number."""
     words = {
@@ -28,8 +34,7 @@ def others_text(machine: Machine) -> tuple[str, str]:
 
 def draw_text(machine: Machine, price_per_kwh: float | None) -> tuple[str, str]:
     """What power the computer takes, who says so, and today's energy."""
-    source = one_line(machine.power_source, 60)
-    told = say("machine", "from {source}").format(source=source) if source else ""
+    told = told_by(machine.power_source, known=machine.power_watts is not None)
     energy = energy_text(machine, price_per_kwh)
     today = say("machine", "today {energy}").format(energy=energy) if energy else ""
     detail = ", ".join(part for part in (told, today) if part)

@@ -14,6 +14,8 @@ from app.words import level_label
 DAY_SECONDS: Final = 24 * 3600.0
 HEIGHTS: Final = {"full": 1.0, "reduced": 0.62, "network_only": 0.28, "stopped": 0.0}
 """How high each level stands in the strip; what is not known has no height and no ground."""
+LEAST_SECONDS: Final = 60.0
+"""Shorter sums are not worth a word."""
 SILENCE_SECONDS: Final = 300.0
 """Two temperatures further apart than this are not joined by a line."""
 
@@ -102,4 +104,6 @@ def summary(view: DayView) -> str:
     """The day in a sentence."""
     if not view.stretches:
         return say("history", "Nothing was recorded in the last 24 hours.")
+    if view.worked_seconds < LEAST_SECONDS:
+        return say("history", "Nothing was trained in the last 24 hours.")
     return say("history", "Trained for about {time} in the last 24 hours.").format(time=hours_text(view.worked_seconds))

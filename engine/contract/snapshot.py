@@ -136,7 +136,7 @@ class SessionState(Node, frozen=True, kw_only=True):
     sample: WrittenSample | None = None
     catch_up_fraction: float | None = None
     in_round: bool = False
-    worker_state: str = "stopped"  # stopped, starting, training, frozen, paused
+    worker_state: str = "stopped"  # stopped, starting, training, frozen, paused, resting
     worker_pid: int | None = None
     worker_restarts: int = 0
     worker_gave_up: str = ""  # what it failed of, when it is not started again by itself

@@ -11,9 +11,9 @@ from engine.contract.errors import ControlError, ErrorCode
 from engine.contract.settings import changed, check_settings
 from engine.contract.snapshot import EngineState, PeriodInfo, SettingsPreview
 from engine.core.clock import Clock
+from engine.governor.why import why
 from engine.governor.worked import would_have_worked
 from engine.runtime.guest import local_time
-from engine.runtime.why import why_sentences
 from engine.store.errors import StoreError
 from engine.store.rows import JoinedProject
 from engine.store.service import Store
@@ -54,7 +54,7 @@ class Answers:
         """What the engine does and why, now and in the last day."""
         now = self._clock.now()
         periods = await _read(self._store.periods_between(now - LATELY_SECONDS, now))
-        return why_sentences(state, [_info(row) for row in periods], clock_time, now)
+        return list(why(state, [_info(row) for row in periods], now - LATELY_SECONDS, now, clock_time))
 
     async def periods(self, question: c.GetPeriods) -> list[PeriodInfo]:
         """In order, at most the latest MAX_PERIODS_SENT."""

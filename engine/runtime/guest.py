@@ -149,6 +149,7 @@ class Guest:
                 loop.call_soon_threadsafe(self._on_input)
 
         self._watcher = self._parts.prober.watcher(heard)
+        self._parts.prober.looks_for(self._host.settings.exclusive_apps)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._look_regularly(), name="governor: looks")

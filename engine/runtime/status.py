@@ -55,7 +55,7 @@ def _judge_session(session: SessionState, what: Circumstances) -> tuple[RunState
             return RunState.WAITING, Reason(code=ReasonCode.HUB_UNREACHABLE, params={"url": what.hub.url})
         params = {"minimum_peers": what.minimum_peers}
         return RunState.WAITING, Reason(code=ReasonCode.LOOKING_FOR_PEERS, params=dict(params))
-    if session.worker_state in ("stopped", "starting"):
+    if session.worker_state in ("stopped", "starting", "resting"):
         code = ReasonCode.WORKER_RESTARTING if session.worker_restarts else ReasonCode.STARTING_WORKER
         return RunState.WAITING, Reason(code=code)
     return (RunState.AVERAGING if session.in_round else RunState.TRAINING), None

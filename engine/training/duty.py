@@ -21,21 +21,23 @@ class DutyBalance:
 
     def __init__(self, now: float, busy: float) -> None:
         self.duty = 1.0
+        self._earning = 1.0  # the duty, or while that is 0 the one before
         self._now = now
         self._busy = busy
         self._balance = 0.0
 
     def set_duty(self, duty: float, now: float, busy: float) -> None:
-        """From now on. Another duty begins without debt or credit, so that a rest for the old one ends at once."""
+        """From now on. What is owed stays owed and is paid at the new duty, so that one which changes all the time is
+        held as well; a pause pays at the duty before it.
+        """
         self.settle(now, busy)
-        duty = min(1.0, max(0.0, duty)) if math.isfinite(duty) else 0.0
-        if duty != self.duty:
-            self.duty = duty
-            self._balance = 0.0
+        self.duty = min(1.0, max(0.0, duty)) if math.isfinite(duty) else 0.0
+        if self.duty > 0.0:
+            self._earning = self.duty
 
     def settle(self, now: float, busy: float) -> None:
         """Account for the time since the last call."""
-        earned = self.duty * max(0.0, now - self._now)
+        earned = self._earning * max(0.0, now - self._now)
         spent = max(0.0, busy - self._busy)
         self._now, self._busy = max(now, self._now), max(busy, self._busy)
         self._balance = max(-MAX_DEBT_SECONDS, min(MAX_CREDIT_SECONDS, self._balance + earned - spent))

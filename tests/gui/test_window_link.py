@@ -33,6 +33,7 @@ def test_an_engine_that_comes_back_is_found_and_its_state_taken(make_desk: MakeD
     desk.until(lambda: desk.window.header.sentence.text() == "The engine does not answer.")
     assert desk.window.home.today.text == "1.94 million tokens"  # the last it said
     assert desk.window.header.control is Control.NONE
+    desk.window.show_page("settings")
     assert not desk.window.settings.cpu.isEnabled()
     desk.engine.state = msgspec.structs.replace(toy_states.paused(), today=Today(tokens_trained=5))
     desk.engine.start()

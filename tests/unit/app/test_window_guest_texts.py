@@ -3,6 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
+from app.pages.machine import power_text
 from app.pages.machine_history import day_view, until
 from app.pages.machine_measure import measure_text, result_facts
 from app.pages.machine_more import draw_text, guest_facts, network_text, others_text, slowed_text, warmth_text
@@ -223,6 +224,19 @@ def test_a_system_that_has_only_words_for_heat_is_quoted() -> None:
     assert warmth_text(Machine(thermal_state="serious")) == "Hot"
     assert warmth_text(Machine(thermal_state="serious", temperature_celsius=91.2)) == "91 °C"
     assert warmth_text(Machine(thermal_state="?")) == "cannot read"
+
+
+def test_a_reading_that_is_unknown_quotes_why() -> None:
+    blind = toy_states.machine(power_watts=None, power_source="this processor does not tell")
+    assert draw_text(blind, None) == ("cannot read", "this processor does not tell, today about 0.42 kWh")
+    assert power_text(toy_states.machine(battery_source="UPower"))[1].endswith("from UPower")
+    none = toy_states.machine(on_battery=None, battery_percent=None, battery_source="no battery fitted")
+    assert power_text(none) == ("No battery found", "no battery fitted")
+
+
+def test_a_day_without_training_is_told_as_such() -> None:
+    idle = DayView(0.0, DAY_SECONDS, (Stretch("stopped", (), 0.0, 100.0),), worked_seconds=3.0)
+    assert summary(idle) == "Nothing was trained in the last 24 hours."
 
 
 def test_a_measurement_in_words() -> None:

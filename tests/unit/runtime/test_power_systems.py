@@ -1,4 +1,4 @@
-"""What Windows and macOS are asked, and what is made of their answers, through the seams where their libraries stand."""
+"""What Windows and macOS are asked, and what is made of their answers, at the seams where their libraries stand."""
 
 import asyncio
 import ctypes
@@ -16,7 +16,7 @@ from engine.runtime.power.watch import watch_for_this_system
 from engine.runtime.power.windows import WindowsWatch
 
 
-class Herold:
+class ToyHerald:
     """A `Herald` that only listens."""
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class Windows:
     [(0x04, [PowerNews.SLEEP]), (0x12, [PowerNews.AWAKE]), (0x07, [PowerNews.AWAKE]), (0x0A, [])],
 )
 def test_windows_calls_back_before_and_after_sleep(kind: int, news: list[PowerNews]) -> None:
-    system, herald = Windows(), Herold()
+    system, herald = Windows(), ToyHerald()
     watch = WindowsWatch(cast("Herald", herald), system.load)
     watch.start()
     assert system.powrprof.call_back(kind) == 0
@@ -99,7 +99,7 @@ def test_windows_calls_back_before_and_after_sleep(kind: int, news: list[PowerNe
 
 @pytest.mark.parametrize(("kind", "handled"), [(5, 1), (6, 1), (2, 1), (0, 0)])
 def test_windows_tells_of_logout_and_shutdown(kind: int, handled: int) -> None:
-    system, herald = Windows(), Herold()
+    system, herald = Windows(), ToyHerald()
     watch = WindowsWatch(cast("Herald", herald), system.load)
     watch.start()
     handler = system.kernel32.SetConsoleCtrlHandler.calls[0][0]
@@ -113,7 +113,7 @@ def no_library(name: str) -> Any:
 
 
 def test_a_windows_without_these_functions_is_no_trouble() -> None:
-    watch = WindowsWatch(cast("Herald", Herold()), no_library)
+    watch = WindowsWatch(cast("Herald", ToyHerald()), no_library)
     watch.start()
     watch.close()
 
@@ -201,7 +201,7 @@ class Mac:
 def test_macos_waits_for_an_answer(
     monkeypatch: pytest.MonkeyPatch, kind: int, news: list[PowerNews], allowed: bool
 ) -> None:
-    system, herald = Mac(monkeypatch), Herold()
+    system, herald = Mac(monkeypatch), ToyHerald()
     watch = MacWatch(cast("Herald", herald), system.load)
     watch.start()
     assert system.foundation.running.wait(20)
@@ -216,8 +216,8 @@ def test_macos_waits_for_an_answer(
 
 def test_a_macos_that_refuses_is_no_trouble(monkeypatch: pytest.MonkeyPatch) -> None:
     for watch in (
-        MacWatch(cast("Herald", Herold()), Mac(monkeypatch, root_port=0).load),
-        MacWatch(cast("Herald", Herold()), no_library),
+        MacWatch(cast("Herald", ToyHerald()), Mac(monkeypatch, root_port=0).load),
+        MacWatch(cast("Herald", ToyHerald()), no_library),
     ):
         watch.start()
         watch.close()

@@ -68,10 +68,38 @@ def test_full_duty_never_rests_and_none_never_works() -> None:
     assert none.balance.rest_seconds(none.now) == math.inf
 
 
-def test_another_duty_begins_without_debt() -> None:
+def test_a_rest_ends_at_once_when_all_is_allowed_and_sooner_when_more_is() -> None:
     plant = Plant(0.1, 3.0)
     plant.micro_batch()
-    assert plant.balance.rest_seconds(plant.now) > 1.0
+    rest = plant.balance.rest_seconds(plant.now)
+    owed = 0.1 * rest
+    plant.balance.set_duty(0.5, plant.now, plant.busy)
+    assert plant.balance.rest_seconds(plant.now) == pytest.approx(owed / 0.5)
+    plant.balance.set_duty(1.0, plant.now, plant.busy)
+    assert plant.balance.rest_seconds(plant.now) == 0.0
+
+
+@pytest.mark.parametrize("length", [0.05, 2.0, 6.0])
+def test_a_duty_that_changes_all_the_time_is_held_on_the_mean(length: float) -> None:
+    plant = Plant(0.1, length)
+    wanted = 0.0
+    begun = last = plant.now
+    while plant.now < 4000.0:
+        plant.micro_batch()
+        while (rest := plant.balance.rest_seconds(plant.now)) > 1e-6:
+            duty = plant.dice.uniform(0.05, 0.3)
+            wanted += plant.balance.duty * (plant.now - last)
+            last = plant.now
+            plant.balance.set_duty(duty, plant.now, plant.busy)
+            plant.now += min(2.0, plant.balance.rest_seconds(plant.now), rest)
+    assert plant.busy / (plant.now - begun) == pytest.approx(wanted / (last - begun), abs=0.03)
+
+
+def test_a_pause_pays_what_is_owed() -> None:
+    plant = Plant(0.5, 2.0)
+    plant.micro_batch()
+    plant.balance.set_duty(0.0, plant.now, plant.busy)
+    plant.now += 60.0
     plant.balance.set_duty(0.5, plant.now, plant.busy)
     assert plant.balance.rest_seconds(plant.now) == 0.0
 
