@@ -227,7 +227,8 @@ class Guest:
 
     def note(self) -> None:
         """Keep the record: call it when the status may have changed."""
-        level, reasons = accounted(self.decision, self._parts.publisher.state.status)
+        state = self._parts.publisher.state
+        level, reasons = accounted(self.decision, state.status, state.session)
         self._history.note(level, reasons)
 
     @property

@@ -114,8 +114,8 @@ class MachineMeasure:
                 self._work = None
                 self._wanted.clear()
                 self._guest.measuring(False)
-            self._tell(result)
             await asyncio.to_thread(self._keep, result)
+            self._tell(result)
 
     def _result(self, work: "asyncio.Task[Measurement]", before: Measurement) -> Measurement:
         if work.cancelled():

@@ -38,7 +38,7 @@ def test_an_engine_that_comes_back_is_found_and_its_state_taken(make_desk: MakeD
     desk.engine.state = msgspec.structs.replace(toy_states.paused(), today=Today(tokens_trained=5))
     desk.engine.start()
     desk.until(lambda: desk.window.header.control is Control.RESUME)
-    assert desk.window.home.today.text == "5 tokens"
+    desk.until(lambda: desk.window.home.today.text == "5 tokens")
     until_resynchronised(desk)
 
 

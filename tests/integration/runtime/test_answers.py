@@ -47,8 +47,8 @@ async def test_why_begins_with_the_windows_sentence_and_ends_with_the_last_day(s
     now = state()
     lines = await Answers(store, ManualClock(NOON)).answer(c.Why(), now, None)
     assert lines[0] == status_sentence(now.status, None, time_text=clock_time)
-    assert lines[-2].startswith("11:00")
-    assert lines[-1].startswith("10:00")
+    assert "11:00" in lines[-2]
+    assert "10:00" in lines[-1]
 
 
 async def test_periods_and_readings_come_as_the_contract_has_them(store: Store) -> None:
