@@ -7,7 +7,6 @@ which only note what changed and publish it; commands from faces arrive in `hand
 import asyncio
 import contextlib
 import logging
-import os
 import secrets
 from typing import Any, Final
 
@@ -18,21 +17,18 @@ import psutil
 from engine.contract import commands as c
 from engine.contract.errors import ControlError, ErrorCode
 from engine.contract.links import parse_link
-from engine.contract.reasons import ProblemAction, ProblemCode, RunState, Scalar
+from engine.contract.reasons import ProblemAction, ProblemCode, Scalar
 from engine.contract.settings import changed
 from engine.contract.snapshot import (
     CurvePoint,
     EngineInfo,
-    EngineState,
     HubStatus,
     Leaderboard,
     Machine,
     RoundInfo,
     SessionState,
     Settings,
-    Status,
 )
-from engine.contract.version import PRODUCT_VERSION
 from engine.control.dispatch import Face
 from engine.control.publisher import StatePublisher
 from engine.core.clock import Clock
@@ -49,6 +45,7 @@ from engine.manifest.verify import VerifiedManifest, open_signed
 from engine.runtime.catalogue import cards
 from engine.runtime.config import DEFAULT_HUB_URL, EngineConfig
 from engine.runtime.days import DayBook, local_date
+from engine.runtime.first_state import initial_state
 from engine.runtime.hub_sync import HubSync, HubSyncParts
 from engine.runtime.problems import ProblemBoard
 from engine.runtime.session import Session
@@ -99,7 +96,7 @@ class Supervisor:
         self._http: aiohttp.ClientSession | None = None
         self._wants_samples = False
         self._process = psutil.Process()
-        self.publisher = StatePublisher(_initial_state(config, loaded, clock.now()))
+        self.publisher = StatePublisher(initial_state(config, loaded, clock.now()))
         if loaded.store is IdentityStore.FILE and loaded.notice:
             self._add_problem(ProblemCode.NO_KEYRING, ProblemAction.DISMISS, {"path": str(config.paths.key_file)})
 
@@ -107,6 +104,10 @@ class Supervisor:
 
     async def run(self) -> None:
         """Until `stop`. Leaves the round politely and saves before it returns."""
+        with contextlib.closing(self._prober):
+            await self._run()
+
+    async def _run(self) -> None:
         async with aiohttp.ClientSession() as self._http, self._tasks:
             await self._load()
             self._tasks.spawn("governor", self._govern())
@@ -120,7 +121,6 @@ class Supervisor:
             log.info("stopping")
             await self._end_session("after_round")
             await self._save(ending=True)
-        self._prober.close()
 
     def stop(self) -> None:
         """End in order. Safe to repeat."""
@@ -585,18 +585,3 @@ class Supervisor:
     def _add_problem(self, code: ProblemCode, action: ProblemAction, params: dict[str, Scalar]) -> None:
         self._problems.add(code, action, params, self._clock.now())
         self._publish_problems()
-
-
-def _initial_state(config: EngineConfig, loaded: LoadedIdentity, now: float) -> EngineState:
-    return EngineState(
-        engine=EngineInfo(
-            version=PRODUCT_VERSION,
-            pid=os.getpid(),
-            started_at=now,
-            peer_id=loaded.identity.peer_id,
-            identity_store=str(loaded.store),
-            data_dir=str(config.paths.data_dir),
-        ),
-        status=Status(state=RunState.IDLE, since=now),
-        hub=HubStatus(url="", connected=False),
-    )
