@@ -114,12 +114,22 @@ class MachinePage(Page):
         self.readings["disk"].show_value(cannot_read() if free is None else size(free), where, None)
 
     def _show_surroundings(self, machine: Machine) -> None:
-        source = one_line(machine.temperature_source, 80)
-        nothing = say("machine", "no sensor found")
-        from_source = say("machine", "from {source}").format(source=source) if source else nothing
-        self.readings["heat"].show_value(celsius(machine.temperature_celsius), from_source, None)
+        self.readings["heat"].show_value(celsius(machine.temperature_celsius), heat_source_text(machine), None)
         self.readings["power"].show_value(*power_text(machine), None)
         self.readings["idle"].show_value(*presence_text(machine), None)
+
+
+def heat_source_text(machine: Machine) -> str:
+    """Which sensor says so, or why there is none."""
+    source = one_line(machine.temperature_source, 80)
+    if not source:
+        return say("machine", "no sensor found")
+    return source if machine.temperature_celsius is None else say("machine", "from {source}").format(source=source)
+
+
+def device_text(device: str) -> str:
+    """Where training computes."""
+    return say("machine", "the processor") if device == "cpu" else one_line(device, 80)
 
 
 def computer_text(machine: Machine) -> str:
@@ -188,7 +198,7 @@ def own_facts(engine: EngineInfo, session: SessionState | None) -> list[tuple[st
         (say("machine", "Training memory"), stopped if worker is None else size(worker)),
     ]
     if session is not None and session.device:
-        facts.append((say("machine", "Trains on"), one_line(session.device, 80)))
+        facts.append((say("machine", "Trains on"), device_text(session.device)))
     if session is not None and session.checkpoint_at is not None and session.checkpoint_step is not None:
         saved = say("machine", "at {time}, after round {step}")
         text = saved.format(time=clock(session.checkpoint_at), step=session.checkpoint_step)

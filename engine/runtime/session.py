@@ -171,7 +171,9 @@ class Session:
         deadlines = [now + self._swarm.next_check_seconds(now)]
         waited_for = [self._leave_by]
         if self._round is not None:
-            waited_for += [self._round.next_deadline(), self._work.next_deadline()]
+            waited_for.append(self._round.next_deadline())
+            if not self._round.frozen:
+                waited_for.append(self._work.next_deadline())
         if self._fetch is not None:
             waited_for.append(self._fetch.next_deadline())
         deadlines += [at for at in waited_for if at is not None]
