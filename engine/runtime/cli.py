@@ -121,17 +121,19 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _positive(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not 0 < value <= 24 * 60:
-        raise argparse.ArgumentTypeError("must be above 0 and at most 1440")
+        raise argparse.ArgumentTypeError("must be a number above 0 and at most 1440")
     return value
 
 
 def _port(text: str) -> int:
-    value = int(text)
-    if not 0 <= value <= 65535:
-        raise argparse.ArgumentTypeError("must be 0 to 65535")
-    return value
+    if not (text.isascii() and text.isdigit() and int(text) <= 65535):
+        raise argparse.ArgumentTypeError("must be a number from 0 to 65535")
+    return int(text)
 
 
 def _duration(text: str) -> float:

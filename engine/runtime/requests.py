@@ -10,7 +10,7 @@ import msgspec
 
 from engine.contract import commands as c
 from engine.contract.errors import ControlError
-from engine.contract.snapshot import EngineState
+from engine.contract.snapshot import EngineState, Settings
 from engine.contract.words import error_sentence
 from engine.control.client import ControlClient, EngineGone, connect
 from engine.core.errors import UserError
@@ -83,12 +83,14 @@ async def _stop(client: ControlClient, options: argparse.Namespace) -> str:
 
 
 async def _set(client: ControlClient, options: argparse.Namespace) -> str:
-    await client.request(c.ChangeSettings(changes={options.name: _value(options.value)}))
+    await client.request(c.ChangeSettings(changes={options.name: _value(options.name, options.value)}))
     return f"{options.name} is now {options.value}."
 
 
-def _value(text: str) -> str | int | float | bool | None:
-    """A number, true, false or none as such; anything else is text."""
+def _value(name: str, text: str) -> str | int | float | bool | None:
+    """Text for a setting that is text; else a number, true, false or none as such."""
+    if any(field.name == name and field.type is str for field in msgspec.structs.fields(Settings)):
+        return text
     words: dict[str, bool | None] = {"true": True, "yes": True, "false": False, "no": False, "none": None}
     if text.lower() in words:
         return words[text.lower()]

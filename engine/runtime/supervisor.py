@@ -7,8 +7,7 @@ which only note what changed and publish it; commands from faces arrive in `hand
 import asyncio
 import contextlib
 import logging
-import secrets
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import aiohttp
 import msgspec
@@ -35,7 +34,6 @@ from engine.core.clock import Clock
 from engine.core.errors import UserError
 from engine.core.tasks import TaskOwner
 from engine.governor.policy import Decision, GovernorMemory, RunLevel, UserPause, decide
-from engine.hardware.probe import Prober
 from engine.hub.client import Catalogue, CatalogueEntry, checked_hub_url
 from engine.hub.errors import HubError, HubNonsense
 from engine.identity.vault import IdentityStore, LoadedIdentity
@@ -49,19 +47,16 @@ from engine.runtime.first_state import initial_state
 from engine.runtime.hub_sync import HubSync, HubSyncParts
 from engine.runtime.problems import ProblemBoard
 from engine.runtime.session import Session
-from engine.runtime.session_events import LeaveRequest, Limits, NameChange, WatcherChange, WorkerRestart
-from engine.runtime.session_parts import make_session
+from engine.runtime.session_events import Limits, NameChange, WatcherChange, WorkerRestart
+from engine.runtime.session_keeper import SessionKeeper
 from engine.runtime.status import Circumstances, status_of
+from engine.runtime.tools import EngineTools
 from engine.store.errors import StoreError
 from engine.store.rows import DayCounters, JoinedProject, RoundRow
 from engine.store.service import Store
 
 log = logging.getLogger(__name__)
 
-GOVERNOR_SECONDS: Final = 2.0
-SAVE_SECONDS: Final = 5.0
-PERIOD_SECONDS: Final = 60.0
-SESSION_RESTART_SECONDS: Final = 10.0
 MAX_CURVE_POINTS: Final = 600
 _FIRST_DECISION: Final = Decision(RunLevel.STOPPED, 0.0, 0)
 
@@ -69,8 +64,16 @@ _FIRST_DECISION: Final = Decision(RunLevel.STOPPED, 0.0, 0)
 class Supervisor:
     """One engine from `run`'s start to its end."""
 
-    def __init__(self, config: EngineConfig, store: Store, loaded: LoadedIdentity, clock: Clock) -> None:
+    def __init__(
+        self,
+        config: EngineConfig,
+        store: Store,
+        loaded: LoadedIdentity,
+        clock: Clock,
+        tools: EngineTools = EngineTools(),
+    ) -> None:
         self._config = config
+        self._tools = tools
         self._store = store
         self._identity = loaded.identity
         self._clock = clock
@@ -81,16 +84,14 @@ class Supervisor:
         self._memory = GovernorMemory()
         self._decision = _FIRST_DECISION
         self._decide_now = asyncio.Event()
-        self._prober = Prober(config.paths.data_dir)
+        self._reader = tools.make_reader(config.paths.data_dir)
         self._problems = ProblemBoard()
         self._days = DayBook(local_date(clock.now()), DayCounters())
         self._catalogue: dict[str, CatalogueEntry] = {}
         self._joined: JoinedProject | None = None
         self._project: VerifiedManifest | None = None
-        self._session: Session | None = None
-        self._session_task: asyncio.Task[None] | None = None
-        self._session_lock = asyncio.Lock()
-        self._leaving = False
+        self._keeper = SessionKeeper(self, self._tasks, tools.times.restart_seconds)
+        self._joining = asyncio.Lock()  # one project is left before another is joined
         self._sync: HubSync | None = None
         self._sync_task: asyncio.Task[None] | None = None
         self._http: aiohttp.ClientSession | None = None
@@ -104,7 +105,7 @@ class Supervisor:
 
     async def run(self) -> None:
         """Until `stop`. Leaves the round politely and saves before it returns."""
-        with contextlib.closing(self._prober):
+        with contextlib.closing(self._reader):
             await self._run()
 
     async def _run(self) -> None:
@@ -114,12 +115,12 @@ class Supervisor:
             self._tasks.spawn("saver", self._save_regularly())
             self._start_sync()
             if self._joined is not None:
-                self._start_session(self._joined)
+                await self._start_session(self._joined)
             if self._config.join:
                 self._tasks.spawn("join", self._join_when_possible(self._config.join))
             await self._stop.wait()
             log.info("stopping")
-            await self._end_session("after_round")
+            await self._leave("after_round", forget=False)
             await self._save(ending=True)
 
     def stop(self) -> None:
@@ -152,9 +153,9 @@ class Supervisor:
     async def _save_regularly(self) -> None:
         noted_at = 0.0
         while True:
-            await asyncio.sleep(SAVE_SECONDS)
+            await asyncio.sleep(self._tools.times.save_seconds)
             await self._save()
-            if self._clock.monotonic() - noted_at >= PERIOD_SECONDS:
+            if self._clock.monotonic() - noted_at >= self._tools.times.period_seconds:
                 noted_at = self._clock.monotonic()
                 await self._note_period()
 
@@ -194,13 +195,13 @@ class Supervisor:
     # Limits.
 
     async def _govern(self) -> None:
-        """Read the machine, decide, act: every GOVERNOR_SECONDS, and at once when a command changed something."""
+        """Read the machine, decide, act: regularly, and at once when a command changed something."""
         while True:
-            machine = await asyncio.to_thread(self._prober.read, self._clock.now())
+            machine = await asyncio.to_thread(self._reader.read, self._clock.now())
             self.publisher.update(machine=machine, engine=self._engine_info())
             self._decide(machine)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(GOVERNOR_SECONDS):
+                async with asyncio.timeout(self._tools.times.governor_seconds):
                     await self._decide_now.wait()
             if self._decide_now.is_set():
                 self._decide_now.clear()
@@ -212,8 +213,7 @@ class Supervisor:
             self._pause = None
         before = self._decision
         self._decision, self._memory = decide(machine, self._settings, self._pause, now, self._memory)
-        if self._session is not None:
-            self._session.post(self._limits())
+        self._keeper.post(self._limits())
         self._publish_status()
         if (before.level, before.reasons) != (self._decision.level, self._decision.reasons):
             self._keep_soon("note period", self._note_period())
@@ -226,7 +226,7 @@ class Supervisor:
         )
 
     def _engine_info(self) -> EngineInfo:
-        session = self._session
+        session = self._keeper.session
         return msgspec.structs.replace(
             self.publisher.state.engine,
             memory_bytes=int(self._process.memory_info().rss),
@@ -247,7 +247,7 @@ class Supervisor:
             case c.OpenLink(link=link):
                 return await self._open_link(link)
             case c.Leave(when=when):
-                await self._end_session(when, forget=True)
+                await self._leave(when, forget=True)
             case c.Pause(seconds=seconds):
                 self._pause = UserPause(None if seconds is None else self._clock.now() + seconds)
                 self._decide(self.publisher.state.machine)
@@ -274,8 +274,7 @@ class Supervisor:
     def on_faces(self, faces: tuple[Face, ...]) -> None:
         """Who is connected: nobody who shows them, and the model writes no samples."""
         self._wants_samples = any(face.wants_samples for face in faces)
-        if self._session is not None:
-            self._session.post(WatcherChange(self._wants_samples))
+        self._keeper.post(WatcherChange(self._wants_samples))
 
     async def _join(self, wanted: str) -> dict[str, str]:
         entry = self._find(wanted)
@@ -285,18 +284,20 @@ class Supervisor:
         if entry is None:
             raise ControlError(ErrorCode.UNKNOWN_PROJECT, project=wanted[:80])
         project_id = entry.verified.project_id
-        if self._joined is not None and self._joined.project_id == project_id and not self._leaving:
+        if self._joined is not None and self._joined.project_id == project_id and not self._keeper.leaving:
             return {"project_id": project_id}
         card = next((row for row in self.publisher.state.projects if row.project_id == project_id), None)
         if card is not None and card.unusable_because:
             raise ControlError(ErrorCode.PROJECT_UNUSABLE, detail=card.unusable_because)
-        await self._end_session("now", forget=True)
-        joined = JoinedProject(
-            project_id=project_id, hub_url=self._settings.hub_url, signed=entry.signed, joined_at=self._clock.now()
-        )
-        await self._keep(self._store.join_project(joined))
-        self._joined = joined
-        self._start_session(joined)
+        self._keeper.hasten("now")
+        async with self._joining:
+            await self._end_session("now", forget=True)
+            joined = JoinedProject(
+                project_id=project_id, hub_url=self._settings.hub_url, signed=entry.signed, joined_at=self._clock.now()
+            )
+            await self._keep(self._store.join_project(joined))
+            self._joined = joined
+            await self._start_session(joined)
         return {"project_id": project_id}
 
     def _find(self, wanted: str) -> CatalogueEntry | None:
@@ -316,7 +317,7 @@ class Supervisor:
                     log.error("cannot join %s: %s", wanted, error)
                     return
                 log.info("cannot join %s yet: %s", wanted, error)
-            await asyncio.sleep(GOVERNOR_SECONDS)
+            await asyncio.sleep(self._tools.times.governor_seconds)
 
     async def _open_link(self, text: str) -> dict[str, str]:
         link = parse_link(text)
@@ -339,8 +340,7 @@ class Supervisor:
         if after.display_name != before.display_name:
             if self._sync is not None:
                 self._sync.want_name(after.display_name)
-            if self._session is not None:
-                self._session.post(NameChange(after.display_name))
+            self._keeper.post(NameChange(after.display_name))
         self._decide_now.set()
 
     async def _rounds(self, limit: int) -> list[dict[str, Any]]:
@@ -353,95 +353,71 @@ class Supervisor:
         return [msgspec.to_builtins(row) for row in rows]
 
     def _restart_worker(self) -> None:
-        if self._session is None:
+        if self._keeper.session is None:
             raise ControlError(ErrorCode.NO_PROJECT)
         for code in (ProblemCode.WORKER_FAILED, ProblemCode.MODEL_MISMATCH, ProblemCode.DATA_UNAVAILABLE):
             self._problems.mend(code)
         self._publish_problems()
-        self._session.post(WorkerRestart())
+        self._keeper.post(WorkerRestart())
 
     # The session.
 
-    def _start_session(self, joined: JoinedProject) -> None:
+    async def _start_session(self, joined: JoinedProject) -> None:
         try:
-            self._project = open_signed(joined.signed)
+            project = open_signed(joined.signed)
         except ManifestError as error:
             self._add_problem(ProblemCode.MANIFEST_REFUSED, ProblemAction.DISMISS, {"detail": str(error)})
             self._joined = None
             return
-        self._leaving = False
-        self._session_task = self._tasks.spawn("session", self._run_session(joined, self._project))
+        self._project = project
+        with contextlib.suppress(StoreError):
+            self.publisher.update(curve=await self._store.load_curve(project.project_id, MAX_CURVE_POINTS))
+        self._keeper.start(joined, project)
         if self._sync is not None:
             self._sync.want_board(joined.project_id)
         self._publish_projects()
         self._publish_status()
 
-    async def _run_session(self, joined: JoinedProject, project: VerifiedManifest) -> None:
-        """Run the project's session, again after a failure, until it is left."""
+    async def _leave(self, when: Literal["after_round", "now"], *, forget: bool) -> None:
+        """Leave the project; with `forget` for good, else only until the engine starts again."""
+        self._keeper.hasten(when)
+        async with self._joining:
+            await self._end_session(when, forget=forget)
+
+    async def _end_session(self, when: Literal["after_round", "now"], *, forget: bool) -> None:
+        await self._keeper.end(when)
+        if forget and self._joined is not None:
+            await self._keep(self._store.leave_project(self._clock.now()))
+            self._joined, self._project = None, None
+            if self._sync is not None:
+                self._sync.want_board(None)
+            self.publisher.update(curve=(), leaderboard=Leaderboard())
+        self._publish_projects()
+        self._publish_status()
+
+    # What the keeper of the session asks and tells (KeeperListener).
+
+    def new_session(self, joined: JoinedProject, project: VerifiedManifest) -> Session:
         if self._http is None:
             raise RuntimeError("the engine is not running")
-        with contextlib.suppress(StoreError):
-            self.publisher.update(curve=await self._store.load_curve(project.project_id, MAX_CURVE_POINTS))
-        while True:
-            try:
-                session = make_session(self._config, self._identity, joined, project, self._http, self._clock, self)
-                self._session = session
-                session.post(self._limits())
-                session.post(NameChange(self._settings.display_name))
-                session.post(WatcherChange(self._wants_samples))
-                await session.run()
-                return
-            except (UserError, OSError) as error:
-                log.info("the session ended: %s", error)
-                detail = str(error)
-                self._add_problem(
-                    ProblemCode.CHECKPOINT_UNREADABLE,
-                    ProblemAction.NONE,
-                    {"path": str(self._config.paths.project_dir(project.project_id)), "detail": detail[:200]},
-                )
-            except Exception:  # Border: a fault in one session must end neither the engine nor the window's link to it.
-                report_id = secrets.token_hex(4)
-                log.exception("the session failed; report %s", report_id)
-                self._add_problem(
-                    ProblemCode.INTERNAL,
-                    ProblemAction.DISMISS,
-                    {"report_id": report_id, "detail": "the session failed"},
-                )
-            finally:
-                self._session = None
-                self.publisher.update(session=None)
-                self._publish_status()
-            await asyncio.sleep(SESSION_RESTART_SECONDS)
+        session = self._tools.make_session(self._config, self._identity, joined, project, self._http, self._clock, self)
+        session.post(self._limits())
+        session.post(NameChange(self._settings.display_name))
+        session.post(WatcherChange(self._wants_samples))
+        return session
 
-    async def _end_session(self, when: Any, *, forget: bool = False) -> None:
-        """Leave the project; with `forget` for good, else only until the engine starts again."""
-        async with self._session_lock:
-            task, session = self._session_task, self._session
-            if task is not None:
-                self._leaving = True
-                self._publish_status()
-                if session is not None:
-                    session.post(LeaveRequest(when))
-                else:
-                    task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await asyncio.wait({task})
-                self._session_task = None
-            self._leaving = False
-            if forget and self._joined is not None:
-                await self._keep(self._store.leave_project(self._clock.now()))
-                self._joined, self._project = None, None
-                if self._sync is not None:
-                    self._sync.want_board(None)
-                self.publisher.update(curve=(), leaderboard=Leaderboard())
-            self._publish_projects()
-            self._publish_status()
+    def on_leaving(self) -> None:
+        self._publish_status()
+
+    def on_session_over(self) -> None:
+        self.publisher.update(session=None)
+        self._publish_status()
 
     # What the session tells (SessionListener).
 
     def on_session_changed(self, state: SessionState) -> None:
         self._days.note_traffic(state)
-        self._prober.computes_on(state.device)
+        self._reader.computes_on(state.device)
         self.publisher.update(session=state, today=self._days.today())
         self._publish_status()
 
@@ -543,7 +519,8 @@ class Supervisor:
         self._publish_projects()
 
     def on_leaderboard(self, board: Leaderboard) -> None:
-        self.publisher.update(leaderboard=board)
+        if self._joined is not None and board.project_id == self._joined.project_id:  # not one that was left meanwhile
+            self.publisher.update(leaderboard=board)
 
     def on_hub_trouble(self, error: HubError, lasting_seconds: float) -> None:
         code = ProblemCode.HUB_NONSENSE if isinstance(error, HubNonsense) else ProblemCode.HUB_UNREACHABLE
@@ -561,7 +538,7 @@ class Supervisor:
         state = self.publisher.state
         what = Circumstances(
             joined=self._joined is not None,
-            leaving=self._leaving,
+            leaving=self._keeper.leaving,
             minimum_peers=self._project.manifest.training.minimum_peers if self._project else 1,
             session=state.session,
             decision=self._decision,
