@@ -8,6 +8,8 @@ import msgspec
 from engine.contract.reasons import Problem, ProblemAction, ProblemCode, Scalar
 
 MAX_PROBLEMS: Final = 20
+LASTING: Final = frozenset({ProblemCode.NO_KEYRING})
+"""Not an event but a fact about this computer: once dismissed, not shown again."""
 _VOLATILE: Final = frozenset({"detail", "restarts", "report_id"})
 """Parameters that differ from one time to the next without making it another problem."""
 
@@ -17,10 +19,13 @@ class ProblemBoard:
 
     def __init__(self) -> None:
         self._problems: dict[str, Problem] = {}
+        self._dismissed: set[str] = set()
 
     def add(self, code: ProblemCode, action: ProblemAction, params: dict[str, Scalar], now: float) -> Problem:
-        """Show a card, or bring the one that is there up to date."""
+        """Show a card, or bring the one that is there up to date; not if it was dismissed for good."""
         problem = Problem(problem_id=problem_id(code, params), code=code, action=action, at=now, params=params)
+        if problem.problem_id in self._dismissed:
+            return problem
         self._problems.pop(problem.problem_id, None)
         self._problems[problem.problem_id] = problem
         while len(self._problems) > MAX_PROBLEMS:
@@ -30,6 +35,14 @@ class ProblemBoard:
     def remove(self, problem_id: str) -> None:
         """Take a card away, if it is there."""
         self._problems.pop(problem_id, None)
+
+    def dismiss(self, problem_id: str) -> bool:
+        """The user takes a card away; whether that is for good, and to be remembered."""
+        self.remove(problem_id)
+        lasting = any(problem_id.startswith(f"{code.value}-") for code in LASTING)
+        if lasting:
+            self._dismissed.add(problem_id)
+        return lasting
 
     def mend(self, code: ProblemCode) -> bool:
         """Take away all cards of a kind; whether there was one."""

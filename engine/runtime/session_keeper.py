@@ -28,6 +28,9 @@ class KeeperListener(Protocol):
             UserError, OSError: the project's folder cannot be used.
         """
 
+    def on_session_unusable(self, project: VerifiedManifest, detail: str) -> None:
+        """None could begin, or go on, for a reason of this computer; it is tried again."""
+
     def on_session_over(self) -> None:
         """There is none now."""
 
@@ -89,11 +92,7 @@ class SessionKeeper:
                 return
             except (UserError, OSError) as error:
                 log.info("the session ended: %s", error)
-                self._listener.on_problem(
-                    ProblemCode.CHECKPOINT_UNREADABLE,
-                    ProblemAction.DISMISS,
-                    {"path": project.manifest.title, "detail": str(error)[:200]},
-                )
+                self._listener.on_session_unusable(project, str(error)[:200])
             except Exception:  # Border: a fault in one session must end neither the engine nor the window's link to it.
                 report_id = secrets.token_hex(4)
                 log.exception("the session failed; report %s", report_id)

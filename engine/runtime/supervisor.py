@@ -70,8 +70,9 @@ class Supervisor:
         store: Store,
         loaded: LoadedIdentity,
         clock: Clock,
-        tools: EngineTools = EngineTools(),
+        tools: EngineTools | None = None,
     ) -> None:
+        tools = tools or EngineTools()
         self._config = config
         self._tools = tools
         self._store = store
@@ -79,6 +80,7 @@ class Supervisor:
         self._clock = clock
         self._tasks = TaskOwner("engine", close_seconds=20.0)
         self._stop = asyncio.Event()
+        self._begun = asyncio.Event()  # loaded: commands are carried out from here on
         self._settings = Settings()
         self._pause: UserPause | None = None
         self._memory = GovernorMemory()
@@ -88,9 +90,11 @@ class Supervisor:
         self._problems = ProblemBoard()
         self._days = DayBook(local_date(clock.now()), DayCounters())
         self._catalogue: dict[str, CatalogueEntry] = {}
+        self._refused: set[str] = set()  # why entries of the catalogue were dropped
         self._joined: JoinedProject | None = None
         self._project: VerifiedManifest | None = None
         self._keeper = SessionKeeper(self, self._tasks, tools.times.restart_seconds)
+        self._unusable = ""  # the card that says why no session could begin
         self._joining = asyncio.Lock()  # one project is left before another is joined
         self._sync: HubSync | None = None
         self._sync_task: asyncio.Task[None] | None = None
@@ -116,6 +120,7 @@ class Supervisor:
             self._start_sync()
             if self._joined is not None:
                 await self._start_session(self._joined)
+            self._begun.set()
             if self._config.join:
                 self._tasks.spawn("join", self._join_when_possible(self._config.join))
             await self._stop.wait()
@@ -129,6 +134,9 @@ class Supervisor:
 
     async def _load(self) -> None:
         settings = await self._store.load_settings()
+        for problem_id in await self._store.dismissed_problems():
+            self._problems.dismiss(problem_id)
+        self._publish_problems()
         changes: dict[str, str | int | float | bool | None] = {}
         if self._config.hub_url:
             changes["hub_url"] = checked_hub_url(self._config.hub_url)
@@ -241,6 +249,13 @@ class Supervisor:
         Raises:
             ControlError: refused.
         """
+        if isinstance(command, c.StopEngine):
+            self.stop()
+            return None
+        await self._begun.wait()
+        return await self._carry_out(command)
+
+    async def _carry_out(self, command: c.Command) -> Any:
         match command:
             case c.Join(project=project):
                 return await self._join(project)
@@ -259,14 +274,11 @@ class Supervisor:
             case c.RefreshHub():
                 await self._refresh_hub()
             case c.DismissProblem(problem_id=problem_id):
-                self._problems.remove(problem_id)
-                self._publish_problems()
+                await self._dismiss(problem_id)
             case c.RestartWorker():
                 self._restart_worker()
             case c.GetRounds(limit=limit):
                 return await self._rounds(limit)
-            case c.StopEngine():
-                self.stop()
             case _:
                 raise ControlError(ErrorCode.UNKNOWN_METHOD, method=command.method)
         return None
@@ -291,6 +303,8 @@ class Supervisor:
             raise ControlError(ErrorCode.PROJECT_UNUSABLE, detail=card.unusable_because)
         self._keeper.hasten("now")
         async with self._joining:
+            if self._stop.is_set():
+                raise ControlError(ErrorCode.BAD_REQUEST, detail="the engine is stopping")
             await self._end_session("now", forget=True)
             joined = JoinedProject(
                 project_id=project_id, hub_url=self._settings.hub_url, signed=entry.signed, joined_at=self._clock.now()
@@ -409,6 +423,12 @@ class Supervisor:
     def on_leaving(self) -> None:
         self._publish_status()
 
+    def on_session_unusable(self, project: VerifiedManifest, detail: str) -> None:
+        path = str(self._config.paths.project_dir(project.project_id))
+        self._unusable = self._add_problem(
+            ProblemCode.CHECKPOINT_UNREADABLE, ProblemAction.DISMISS, {"path": path, "detail": detail}
+        )
+
     def on_session_over(self) -> None:
         self.publisher.update(session=None)
         self._publish_status()
@@ -416,6 +436,10 @@ class Supervisor:
     # What the session tells (SessionListener).
 
     def on_session_changed(self, state: SessionState) -> None:
+        if self._unusable:  # it runs after all
+            self._problems.remove(self._unusable)
+            self._unusable = ""
+            self._publish_problems()
         self._days.note_traffic(state)
         self._reader.computes_on(state.device)
         self.publisher.update(session=state, today=self._days.today())
@@ -498,7 +522,7 @@ class Supervisor:
 
     async def _refresh_hub(self) -> None:
         if self._sync is None:
-            raise ControlError(ErrorCode.HUB_UNREACHABLE, url=self._settings.hub_url, detail="the engine is starting")
+            raise RuntimeError("the engine has not begun")
         try:
             await self._sync.refresh_catalogue()
         except HubError as error:
@@ -514,8 +538,10 @@ class Supervisor:
 
     def on_catalogue(self, catalogue: Catalogue) -> None:
         self._catalogue = {entry.verified.project_id: entry for entry in catalogue.projects}
-        for dropped in catalogue.dropped:
-            self._add_problem(ProblemCode.MANIFEST_REFUSED, ProblemAction.DISMISS, {"detail": dropped.reason})
+        refused = {dropped.reason for dropped in catalogue.dropped}
+        for reason in sorted(refused - self._refused):  # what is known already may have been dismissed
+            self._add_problem(ProblemCode.MANIFEST_REFUSED, ProblemAction.DISMISS, {"detail": reason})
+        self._refused = refused
         self._publish_projects()
 
     def on_leaderboard(self, board: Leaderboard) -> None:
@@ -556,9 +582,16 @@ class Supervisor:
     def _publish_today(self) -> None:
         self.publisher.update(today=self._days.today())
 
+    async def _dismiss(self, problem_id: str) -> None:
+        lasting = self._problems.dismiss(problem_id)
+        self._publish_problems()
+        if lasting:
+            await self._keep(self._store.dismiss_problem(problem_id, self._clock.now()))
+
     def _publish_problems(self) -> None:
         self.publisher.update(problems=self._problems.shown())
 
-    def _add_problem(self, code: ProblemCode, action: ProblemAction, params: dict[str, Scalar]) -> None:
-        self._problems.add(code, action, params, self._clock.now())
+    def _add_problem(self, code: ProblemCode, action: ProblemAction, params: dict[str, Scalar]) -> str:
+        problem = self._problems.add(code, action, params, self._clock.now())
         self._publish_problems()
+        return problem.problem_id

@@ -54,3 +54,16 @@ def test_the_oldest_go_when_there_are_too_many(events: list[tuple[ProblemCode, i
     assert times == sorted(times, reverse=True)
     assert len(times) == min(MAX_PROBLEMS, len(set(events)))
     assert len({card.problem_id for card in board.shown()}) == len(times)
+
+
+def test_a_fact_about_this_computer_is_dismissed_for_good_and_an_event_is_not() -> None:
+    board = ProblemBoard()
+    fact = add(board, ProblemCode.NO_KEYRING, path="/p")
+    event = add(board, ProblemCode.INTERNAL, report_id="a")
+    assert board.dismiss(fact)
+    assert not board.dismiss(event)
+    assert not board.dismiss("no-such-card")
+    assert board.shown() == ()
+    add(board, ProblemCode.NO_KEYRING, path="/p")
+    add(board, ProblemCode.INTERNAL, report_id="b")
+    assert [card.code for card in board.shown()] == [ProblemCode.INTERNAL]

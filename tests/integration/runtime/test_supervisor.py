@@ -1,0 +1,561 @@
+"""The engine as a whole, below its control link: a real store and a real hub on loopback, toy trainers."""
+
+import asyncio
+import socket
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import msgspec
+import pytest
+from aiohttp import web
+
+from engine.contract import commands as c
+from engine.contract.errors import ControlError, ErrorCode
+from engine.contract.links import JoinLink, build_link
+from engine.contract.reasons import ProblemAction, ProblemCode, ReasonCode, RunState
+from engine.control.dispatch import Face
+from engine.core.clock import ManualClock
+from engine.core.errors import UserError
+from engine.hub.client import HubClient
+from engine.identity.vault import IdentityStore, LoadedIdentity
+from engine.manifest.verify import open_signed
+from engine.runtime.session_events import LeaveRequest
+from engine.store.errors import StoreWriteError
+from engine.store.rows import JoinedProject
+from engine.store.service import open_store
+from tests.helpers.guards import ExpectLog
+from tests.helpers.hub_samples import identity
+from tests.helpers.run_engine import Engine, a_hub, an_engine, signed
+from tests.helpers.run_session import PUBLISHER
+
+pytestmark = pytest.mark.integration
+
+TIDES, SONGS = signed("tides"), signed("songs")
+TIDES_ID = open_signed(TIDES).project_id
+SONGS_ID = open_signed(SONGS).project_id
+
+
+def a_free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+def trains(engine: Engine, project_id: str = TIDES_ID, rounds: int = 1) -> bool:
+    session = engine.state.session
+    return session is not None and session.project_id == project_id and session.rounds_committed >= rounds
+
+
+# Joining and leaving.
+
+
+@pytest.mark.parametrize("by", ["name", "id", "link"])
+async def test_joining(tmp_path: Path, by: str) -> None:
+    async with a_hub(tmp_path / "hub", TIDES, SONGS) as hub:
+        elsewhere = f"http://127.0.0.1:{a_free_port()}" if by == "link" else hub.url
+        async with an_engine(tmp_path / "one", hub_url=elsewhere) as engine:
+            command: c.Command = c.Join(project={"name": "tides", "id": TIDES_ID, "link": ""}[by])
+            if by == "link":
+                command = c.OpenLink(link=build_link(JoinLink(hub=hub.url, project=TIDES_ID)))
+            assert await engine.do(command) == {"project_id": TIDES_ID}
+            await engine.until(lambda: trains(engine))
+            assert engine.state.status.state is RunState.TRAINING
+            assert engine.state.settings.hub_url == hub.url
+            await engine.until(lambda: [card.name for card in engine.state.projects if card.joined] == ["tides"])
+            assert await engine.do(command) == {"project_id": TIDES_ID}
+            assert len(engine.sessions) == 1
+            await engine.until(lambda: engine.state.leaderboard.project_id == TIDES_ID)
+
+
+async def test_what_cannot_be_joined(tmp_path: Path) -> None:
+    async with a_hub(tmp_path / "hub", TIDES) as hub, an_engine(tmp_path / "one", hub_url=hub.url) as engine:
+        for command, code in (
+            (c.Join(project="birds"), ErrorCode.UNKNOWN_PROJECT),
+            (c.OpenLink(link="http://example.org"), ErrorCode.BAD_LINK),
+            (c.OpenLink(link=build_link(JoinLink(hub=hub.url, project="ab" * 32))), ErrorCode.UNKNOWN_PROJECT),
+            (c.GetRounds(limit=5), ErrorCode.NO_PROJECT),
+            (c.RestartWorker(), ErrorCode.NO_PROJECT),
+        ):
+            with pytest.raises(ControlError) as caught:
+                await engine.do(command)
+            assert caught.value.code is code
+        assert engine.state.status.state is RunState.IDLE
+        await engine.do(c.Leave(when="now"))
+
+
+async def test_a_project_that_is_too_large_is_refused_with_its_reason(tmp_path: Path) -> None:
+    async with a_hub(tmp_path / "hub", TIDES) as hub, an_engine(tmp_path / "one", hub_url=hub.url) as engine:
+        engine.reader.machine = msgspec.structs.replace(engine.reader.machine, memory_total_bytes=1_000_000)
+        await engine.until(lambda: engine.state.machine.memory_total_bytes == 1_000_000)
+        await engine.do(c.RefreshHub())
+        with pytest.raises(ControlError) as caught:
+            await engine.do(c.Join(project="tides"))
+        assert caught.value.code is ErrorCode.PROJECT_UNUSABLE
+        assert "GB of memory" in str(caught.value.params["detail"])
+
+
+async def test_another_join_takes_the_place_of_the_first(tmp_path: Path) -> None:
+    async with a_hub(tmp_path / "hub", TIDES, SONGS) as hub, an_engine(tmp_path / "one", hub_url=hub.url) as engine:
+        await engine.do(c.Join(project="tides"))
+        await engine.until(lambda: trains(engine))
+        await engine.do(c.Join(project="songs"))
+        assert engine.trainers[0].closed
+        await engine.until(lambda: trains(engine, SONGS_ID))
+        await engine.until(lambda: engine.state.leaderboard.project_id == SONGS_ID)
+        rounds = await engine.do(c.GetRounds(limit=100))
+        assert {row["project_id"] for row in rounds} <= {SONGS_ID}
+        assert all(point.global_step <= 50 for point in engine.state.curve)
+
+
+async def test_joins_at_the_same_time_end_with_one_session(tmp_path: Path) -> None:
+    async with a_hub(tmp_path / "hub", TIDES, SONGS) as hub, an_engine(tmp_path / "one", hub_url=hub.url) as engine:
+        await engine.do(c.RefreshHub())
+        await asyncio.gather(*(engine.do(c.Join(project=name)) for name in ("tides", "songs", "tides", "songs")))
+        await engine.until(lambda: engine.state.session is not None)
+        running = [trainer for trainer in engine.trainers if not trainer.closed]
+        assert len(running) == 1
+
+
+async def test_leaving_forgets_the_project(tmp_path: Path) -> None:
+    async with a_hub(tmp_path / "hub", TIDES) as hub:
+        async with an_engine(tmp_path / "one", hub_url=hub.url) as engine:
+            await engine.do(c.Join(project="tides"))
+            await engine.until(lambda: trains(engine))
+            await engine.do(c.Leave(when="after_round"))
+            assert engine.state.status.state is RunState.IDLE
+            assert (engine.state.session, engine.state.curve, engine.state.leaderboard.project_id) == (None, (), "")
+            assert not any(card.joined for card in engine.state.projects)
+            assert engine.trainer.closed
+        async with an_engine(tmp_path / "one") as again:
+            await again.until(lambda: again.state.hub.connected)
+            assert again.state.status.state is RunState.IDLE
+            assert again.sessions == []
+
+
+async def test_a_second_word_hastens_a_leave(tmp_path: Path) -> None:
+    """Paused with work done and nobody to share it: a polite leave would wait."""
+    async with (
+        a_hub(tmp_path / "hub", signed("tides", target_batch_samples=4096)) as hub,
+        an_engine(tmp_path / "one", hub_url=hub.url) as engine,
+    ):
+        await engine.do(c.Join(project="tides"))
+        await engine.until(lambda: engine.state.session is not None and engine.state.session.my_samples > 0)
+        engine.trainer.most_samples = 0
+        polite = asyncio.create_task(engine.do(c.Leave(when="after_round")))
+        await engine.until(lambda: engine.state.status.state is RunState.LEAVING)
+        await engine.do(c.Leave(when="now"))
+        await polite
+        assert engine.state.status.state is RunState.IDLE
+
+
+async def test_a_session_that_fails_while_it_is_left_is_left(tmp_path: Path, expect_log: ExpectLog) -> None:
+    expect_log("engine.runtime.session_keeper", level=40, match="session failed")
+    async with a_hub(tmp_path / "hub", TIDES) as hub, an_engine(tmp_path / "one", hub_url=hub.url) as engine:
+        await engine.do(c.Join(project="tides"))
+        await engine.until(lambda: trains(engine))
+
+        async def broken() -> None:
+            raise ArithmeticError("a fault of ours")
+
+        engine.sessions[0]._parts.model.save = broken  # type: ignore[method-assign]
+        await engine.do(c.Leave(when="now"))
+        assert engine.state.status.state is RunState.IDLE
+        assert len(engine.sessions) == 1
+        assert engine.problem(ProblemCode.INTERNAL) is not None
+
+
+# Life.
+
+
+async def test_a_restart_goes_on_with_the_joined_project(tmp_path: Path) -> None:
+    async with a_hub(tmp_path / "hub", TIDES) as hub:
+        async with an_engine(tmp_path / "one", hub_url=hub.url) as engine:
+            await engine.do(c.Join(project="tides"))
+            await engine.until(lambda: trains(engine, rounds=3))
+        stopped_at = engine.sessions[0]._parts.model.global_step
+        assert engine.trainer.closed
+        assert engine.reader.closed
+        async with an_engine(tmp_path / "one") as again:
+            await again.until(lambda: trains(again))
+            assert again.state.session is not None
+            assert again.state.session.global_step > stopped_at
+            assert again.state.settings.hub_url == hub.url
+            assert [point.global_step for point in again.state.curve][:3] == [1, 2, 3]
+            assert again.state.today.rounds >= stopped_at
+
+
+async def test_what_happened_is_in_the_store_when_it_has_stopped(tmp_path: Path) -> None:
+    async with a_hub(tmp_path / "hub", TIDES) as hub:
+        async with an_engine(tmp_path / "one", hub_url=hub.url) as engine:
+            await engine.do(c.Join(project="tides"))
+            await engine.until(lambda: trains(engine, rounds=3))
+            assert [row["global_step"] for row in (await engine.do(c.GetRounds(limit=100)))][-3:] == [3, 2, 1]
+        last = engine.sessions[0]._report
+        async with (await open_store(engine.paths.store_file, 0.0)).store as store:
+            rows = await store.recent_rounds(TIDES_ID, 1000)
+            assert len([row for row in rows if row.committed]) == last.rounds_committed
+            assert sum(row.my_tokens for row in rows) == last.my_tokens_committed
+            ((_, day),) = await store.recent_days()
+            assert (day.rounds, day.tokens_accepted) == (last.rounds_committed, last.my_tokens_committed)
+            assert day.tokens_trained >= day.tokens_accepted
+            periods = await store.periods_between(0.0, 1e12)
+            assert periods
+            assert not any(period.open for period in periods)
+
+
+async def test_stopping_twice_and_before_anything_began(tmp_path: Path) -> None:
+    async with an_engine(tmp_path / "one", hub_url="http://127.0.0.1:9") as engine:
+        engine.supervisor.stop()
+        await engine.do(c.StopEngine())
+    with pytest.raises(UserError):
+        async with an_engine(tmp_path / "two", hub_url="ftp://nonsense"):
+            raise UserError("the engine ended by itself, and its error comes at the end")
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), UserError("It cannot be read.")])
+async def test_a_folder_that_cannot_be_used_is_told_and_tried_again(tmp_path: Path, error: Exception) -> None:
+    async with a_hub(tmp_path / "hub", TIDES) as hub, an_engine(tmp_path / "one", hub_url=hub.url) as engine:
+        engine.fail_next = [error, error]
+        await engine.do(c.Join(project="tides"))
+        await engine.until(lambda: engine.problem(ProblemCode.CHECKPOINT_UNREADABLE))
+        problem = engine.problem(ProblemCode.CHECKPOINT_UNREADABLE)
+        assert problem is not None
+        assert problem.params["path"] == str(engine.paths.project_dir(TIDES_ID))
+        assert problem.params["detail"] == str(error)
+        assert engine.state.status.state is RunState.CONNECTING
+        await engine.until(lambda: trains(engine))
+        assert engine.problem(ProblemCode.CHECKPOINT_UNREADABLE) is None
+
+
+async def test_a_fault_of_ours_in_a_session_ends_only_that(tmp_path: Path, expect_log: ExpectLog) -> None:
+    expect_log("engine.runtime.session_keeper", level=40, match="session failed")
+    async with a_hub(tmp_path / "hub", TIDES) as hub, an_engine(tmp_path / "one", hub_url=hub.url) as engine:
+        engine.fail_next = [ZeroDivisionError("oops")]
+        await engine.do(c.Join(project="tides"))
+        await engine.until(lambda: trains(engine))
+        problem = engine.problem(ProblemCode.INTERNAL)
+        assert problem is not None
+        assert problem.params["report_id"]
+        assert "oops" not in str(problem.params)
+        await engine.do(c.DismissProblem(problem_id=problem.problem_id))
+        assert engine.problem(ProblemCode.INTERNAL) is None
+
+
+async def test_a_stored_manifest_that_was_tampered_with_is_refused_with_a_card(tmp_path: Path) -> None:
+    bad = msgspec.structs.replace(TIDES, payload=TIDES.payload.replace(b'"Tides"', b'"Tidez"'))
+    (tmp_path / "one").mkdir()
+    async with (await open_store(tmp_path / "one" / "potluck.db", 0.0)).store as store:
+        await store.join_project(
+            JoinedProject(project_id=TIDES_ID, hub_url="http://127.0.0.1:9", signed=bad, joined_at=1.0)
+        )
+    async with an_engine(tmp_path / "one", hub_url="http://127.0.0.1:9") as engine:
+        await engine.until(lambda: engine.problem(ProblemCode.MANIFEST_REFUSED))
+        assert engine.sessions == []
+        await engine.until(lambda: engine.state.status.state is RunState.IDLE)
+
+
+async def test_the_project_given_at_the_start_is_joined_once_the_hub_is_there(tmp_path: Path) -> None:
+    port = a_free_port()
+    async with an_engine(tmp_path / "one", hub_url=f"http://127.0.0.1:{port}", join="tides", name="Ada") as engine:
+        await engine.until(lambda: engine.state.hub.detail)
+        assert engine.state.session is None
+        async with a_hub(tmp_path / "hub", TIDES, port=port) as hub:
+            await engine.until(lambda: trains(engine))
+            assert engine.state.settings.display_name == "Ada"
+            await engine.until(lambda: engine.state.hub.connected)
+            async with aiohttp.ClientSession() as http:
+                board = await HubClient(hub.url, PUBLISHER, http).leaderboard(TIDES_ID)
+            assert board is not None
+
+
+# Limits.
+
+
+async def test_settings_take_effect_at_once(tmp_path: Path) -> None:
+    async with a_hub(tmp_path / "hub", TIDES) as hub, an_engine(tmp_path / "one", hub_url=hub.url) as engine:
+        await engine.do(c.Join(project="tides"))
+        await engine.until(lambda: trains(engine))
+        await engine.do(c.ChangeSettings(changes={"cpu_share_percent": 75, "upload_limit_bytes_per_second": 50_000}))
+        await engine.until(lambda: (engine.trainer.threads, engine.trainer.duty) == (3, 1.0))
+        network = engine.sessions[0]._parts.network
+        assert network.upload_limit_bytes_per_second == 50_000  # type: ignore[attr-defined]
+        assert engine.state.settings.cpu_share_percent == 75
+        for changes in ({"cpu_share_percent": 4}, {"no_such": 1}, {"hub_url": "ftp://x"}, {"hub_url": "http://a b"}):
+            with pytest.raises(ControlError) as caught:
+                await engine.do(c.ChangeSettings(changes=dict(changes)))
+            assert caught.value.code is ErrorCode.BAD_SETTING
+        assert engine.state.settings.cpu_share_percent == 75
+    async with an_engine(tmp_path / "one") as again:
+        await again.until(lambda: again.state.settings.cpu_share_percent == 75)
+
+
+async def test_a_pause_has_an_end(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with (
+        a_hub(tmp_path / "hub", TIDES) as hub,
+        an_engine(tmp_path / "one", clock=clock, hub_url=hub.url) as engine,
+    ):
+        await engine.do(c.Join(project="tides"))
+        await engine.until(lambda: trains(engine))
+        await engine.do(c.Pause(seconds=60))
+        status = engine.state.status
+        assert (status.state, status.resumes_at) == (RunState.PAUSED, clock.now() + 60)
+        assert [reason.code for reason in status.reasons] == [ReasonCode.USER_PAUSED]
+        await engine.until(lambda: engine.trainer.duty == 0.0)
+        clock.advance(59)
+        await engine.do(c.RefreshHub())
+        assert engine.state.status.state is RunState.PAUSED
+        clock.advance(2)
+        await engine.until(lambda: engine.state.status.state is RunState.TRAINING)
+        await engine.until(lambda: engine.trainer.duty > 0.0)
+        await engine.do(c.Pause())
+        assert engine.state.status.resumes_at is None
+        clock.advance(1e6)
+        await engine.until(lambda: engine.trainer.duty == 0.0)
+        await engine.do(c.Resume())
+        await engine.until(lambda: engine.trainer.duty > 0.0)
+
+
+async def test_the_machine_decides_too(tmp_path: Path) -> None:
+    async with a_hub(tmp_path / "hub", TIDES) as hub, an_engine(tmp_path / "one", hub_url=hub.url) as engine:
+        await engine.do(c.Join(project="tides"))
+        await engine.until(lambda: trains(engine))
+        calm = engine.reader.machine
+        for changes, code in (
+            ({"on_battery": True}, ReasonCode.ON_BATTERY),
+            ({"idle_seconds": 1.0}, ReasonCode.USER_ACTIVE),
+            ({"temperature_celsius": 99.0}, ReasonCode.TOO_HOT),
+        ):
+            engine.reader.machine = msgspec.structs.replace(calm, **changes)
+            await engine.until(lambda code=code: [r.code for r in engine.state.status.reasons] == [code])
+            await engine.until(lambda: engine.trainer.duty == 0.0)
+        await engine.do(c.Resume())
+        assert engine.state.status.state is RunState.PAUSED  # no button overrides heat
+        engine.reader.machine = msgspec.structs.replace(calm, temperature_celsius=50.0)
+        await engine.until(lambda: engine.state.status.state is RunState.TRAINING)
+    async with (await open_store(engine.paths.store_file, 0.0)).store as store:
+        periods = await store.periods_between(0.0, 1e12)
+        seen = {reason.code for period in periods for reason in period.reasons}
+        assert {ReasonCode.ON_BATTERY, ReasonCode.USER_ACTIVE, ReasonCode.TOO_HOT} <= seen
+
+
+async def test_an_unattended_machine_does_not_mind_its_user(tmp_path: Path) -> None:
+    async with an_engine(tmp_path / "one", hub_url="http://127.0.0.1:9", ignore_user_activity=True) as engine:
+        await engine.until(lambda: engine.state.settings.hub_url)
+        assert engine.state.settings.pause_while_in_use is False
+
+
+async def test_samples_are_written_while_somebody_looks(tmp_path: Path) -> None:
+    async with a_hub(tmp_path / "hub", TIDES) as hub, an_engine(tmp_path / "one", hub_url=hub.url) as engine:
+        await engine.do(c.Join(project="tides"))
+        await engine.until(lambda: trains(engine, rounds=4))
+        assert engine.state.session is not None
+        assert engine.state.session.sample is None
+        engine.supervisor.on_faces((Face(face_id=1, kind="window", wants_samples=True),))
+        await engine.until(lambda: engine.state.session is not None and engine.state.session.sample)
+
+
+async def test_the_worker_can_be_started_again(tmp_path: Path) -> None:
+    async with a_hub(tmp_path / "hub", TIDES) as hub, an_engine(tmp_path / "one", hub_url=hub.url) as engine:
+        await engine.do(c.Join(project="tides"))
+        await engine.until(lambda: trains(engine))
+        engine.trainer.give_up()
+        await engine.until(lambda: engine.state.status.state is RunState.PROBLEM)
+        problem = engine.problem(ProblemCode.WORKER_FAILED)
+        assert problem is not None
+        assert problem.action is ProblemAction.RESTART_WORKER
+        await engine.do(c.RestartWorker())
+        assert engine.problem(ProblemCode.WORKER_FAILED) is None
+        await engine.until(lambda: engine.state.status.state is RunState.TRAINING)
+        assert engine.trainer.started_again == 1
+
+
+# The hub.
+
+
+async def test_a_hub_that_is_away_is_told_and_mended_and_training_goes_on(tmp_path: Path) -> None:
+    clock, port = ManualClock(), a_free_port()
+    async with an_engine(tmp_path / "one", clock=clock, hub_url=f"http://127.0.0.1:{port}") as engine:
+        async with a_hub(tmp_path / "hub", TIDES, port=port):
+            await engine.do(c.Join(project="tides"))
+            await engine.until(lambda: trains(engine) and engine.state.hub.connected)
+        with pytest.raises(ControlError) as caught:
+            await engine.do(c.RefreshHub())
+        assert caught.value.code is ErrorCode.HUB_UNREACHABLE
+        engine.supervisor._sync.wake()  # type: ignore[union-attr]
+        await engine.until(lambda: not engine.state.hub.connected)
+        assert engine.state.hub.detail
+        assert engine.problem(ProblemCode.HUB_UNREACHABLE) is None  # not worth a card yet
+        session = engine.state.session
+        assert session is not None
+        await engine.until(lambda: trains(engine, rounds=session.rounds_committed + 2))
+        assert engine.state.status.state is RunState.TRAINING
+        clock.advance(11)
+        engine.supervisor._sync.wake()  # type: ignore[union-attr]
+        await engine.until(lambda: engine.problem(ProblemCode.HUB_UNREACHABLE))
+        problem = engine.problem(ProblemCode.HUB_UNREACHABLE)
+        assert problem is not None
+        assert (problem.action, problem.params["url"]) == (ProblemAction.RETRY_HUB, f"http://127.0.0.1:{port}")
+        async with a_hub(tmp_path / "hub", TIDES, port=port):
+            await engine.do(c.RefreshHub())
+            await engine.until(lambda: engine.state.hub.connected)
+            assert engine.problem(ProblemCode.HUB_UNREACHABLE) is None
+
+
+async def test_something_that_is_no_hub_is_told_at_once(tmp_path: Path) -> None:
+    async def answer(_request: web.Request) -> web.Response:
+        return web.Response(text="<html>Welcome to the airport</html>", content_type="text/html")
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+        async with an_engine(tmp_path / "one", hub_url=url) as engine:
+            await engine.until(lambda: engine.problem(ProblemCode.HUB_NONSENSE))
+            assert not engine.state.hub.connected
+            async with a_hub(tmp_path / "hub", TIDES) as hub:
+                await engine.do(c.ChangeSettings(changes={"hub_url": hub.url + "/"}))
+                assert engine.problem(ProblemCode.HUB_NONSENSE) is None
+                await engine.until(lambda: engine.state.hub.connected)
+                assert engine.state.settings.hub_url == hub.url
+                await engine.until(lambda: [card.name for card in engine.state.projects] == ["tides"])
+    finally:
+        await runner.cleanup()
+
+
+async def test_a_listed_project_with_a_bad_signature_is_dropped_with_a_card(tmp_path: Path) -> None:
+    bad = msgspec.structs.replace(TIDES, payload=TIDES.payload.replace(b'"Tides"', b'"Tidez"'))
+    page: dict[str, Any] = {
+        "projects": [
+            {"signed_manifest": msgspec.to_builtins(entry), "peers_now": 1, "tokens_verified": 0}
+            for entry in (bad, SONGS)
+        ],
+        "next": None,
+    }
+    body = msgspec.json.encode(page)
+
+    async def answer(request: web.Request) -> web.Response:
+        if request.path == "/api/v1/projects":
+            return web.Response(body=body, content_type="application/json")
+        return web.json_response({"error": {"code": "not_found", "detail": "no"}}, status=404)
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        async with an_engine(tmp_path / "one", hub_url=f"http://127.0.0.1:{runner.addresses[0][1]}") as engine:
+            await engine.until(lambda: engine.problem(ProblemCode.MANIFEST_REFUSED))
+            assert [card.name for card in engine.state.projects] == ["songs"]
+            problem = engine.problem(ProblemCode.MANIFEST_REFUSED)
+            assert problem is not None
+            await engine.do(c.DismissProblem(problem_id=problem.problem_id))
+            await engine.do(c.RefreshHub())
+            assert engine.problem(ProblemCode.MANIFEST_REFUSED) is None  # the same one is not told again
+    finally:
+        await runner.cleanup()
+
+
+async def test_a_name_reaches_the_hub_and_the_session(tmp_path: Path) -> None:
+    async with a_hub(tmp_path / "hub", TIDES) as hub, an_engine(tmp_path / "one", hub_url=hub.url) as engine:
+        await engine.do(c.Join(project="tides"))
+        await engine.until(lambda: trains(engine))
+        await engine.do(c.ChangeSettings(changes={"display_name": "Ada"}))
+        store = engine.supervisor._store
+        async with asyncio.timeout(10):
+            while await store.name_sent(hub.url) != "Ada":
+                engine.supervisor._sync.wake("name")  # type: ignore[union-attr]
+        assert engine.sessions[0]._name == "Ada"
+
+
+# The store.
+
+
+async def test_a_store_that_cannot_be_written_is_told_and_caught_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expect_log: ExpectLog
+) -> None:
+    expect_log("engine.store.service", match="cannot be written")
+    full = False
+
+    async with a_hub(tmp_path / "hub", TIDES) as hub:
+        async with an_engine(tmp_path / "one", hub_url=hub.url) as engine:
+            store = engine.supervisor._store
+            transact = store._transact
+
+            def transact_or_fail(work: Any) -> Any:
+                if full:
+                    raise StoreWriteError(store.path, "database or disk is full")
+                return transact(work)
+
+            monkeypatch.setattr(store, "_transact", transact_or_fail)
+            await engine.do(c.Join(project="tides"))
+            await engine.until(lambda: trains(engine))
+            full = True
+            await engine.until(lambda: engine.problem(ProblemCode.STORE_UNWRITABLE))
+            problem = engine.problem(ProblemCode.STORE_UNWRITABLE)
+            assert problem is not None
+            assert problem.params["path"] == str(engine.paths.store_file)
+            await engine.do(c.ChangeSettings(changes={"cpu_share_percent": 30}))
+            session = engine.state.session
+            assert session is not None
+            await engine.until(lambda: trains(engine, rounds=session.rounds_committed + 2))
+            assert engine.state.status.state is RunState.TRAINING
+            full = False
+            await engine.until(lambda: engine.problem(ProblemCode.STORE_UNWRITABLE) is None)
+            assert store.held_writes == 0
+        async with (await open_store(engine.paths.store_file, 0.0)).store as again:
+            assert (await again.load_settings()).cpu_share_percent == 30
+            rows = await again.recent_rounds(TIDES_ID, 1000)
+            assert len([row for row in rows if row.committed]) == engine.sessions[0]._report.rounds_committed
+
+
+# Cards.
+
+
+async def test_no_keyring_is_told_until_it_is_dismissed_for_good(tmp_path: Path) -> None:
+    loaded = LoadedIdentity(identity(1), IdentityStore.FILE, "There is no keyring here.")
+    async with an_engine(tmp_path / "one", loaded=loaded, hub_url="http://127.0.0.1:9") as engine:
+        problem = engine.problem(ProblemCode.NO_KEYRING)
+        assert problem is not None
+        await engine.do(c.DismissProblem(problem_id=problem.problem_id))
+        await engine.do(c.DismissProblem(problem_id="no-such-card"))
+        assert engine.problem(ProblemCode.NO_KEYRING) is None
+    async with an_engine(tmp_path / "one", loaded=loaded, hub_url="http://127.0.0.1:9") as again:
+        await again.until(lambda: again.state.settings.hub_url)
+        assert again.problem(ProblemCode.NO_KEYRING) is None
+
+
+async def test_two_engines_share_rounds_and_the_hub_credits_them(tmp_path: Path) -> None:
+    """Receipts travel by the outbox; the board adds up to what was committed."""
+    pair = signed("pair", minimum_peers=2, target_batch_samples=64)
+    pair_id = open_signed(pair).project_id
+    async with (
+        a_hub(tmp_path / "hub", pair) as hub,
+        an_engine(tmp_path / "one", 1, hub_url=hub.url) as one,
+        an_engine(tmp_path / "two", 2, hub_url=hub.url) as two,
+    ):
+        two.links = one.links
+        await asyncio.gather(one.do(c.Join(project="pair")), two.do(c.Join(project="pair")))
+        await one.until(lambda: trains(one, pair_id, rounds=3))
+        for engine in (one, two):
+            engine.sessions[0].post(LeaveRequest("now"))
+        committed: dict[str, int] = {}
+        async with asyncio.timeout(20):
+            while True:
+                for engine in (one, two):
+                    for row in await engine.do(c.GetRounds(limit=1000)):
+                        if row["committed"]:
+                            committed[row["round_id"]] = row["tokens"]
+                board = await one.supervisor._sync.client.leaderboard(pair_id)  # type: ignore[union-attr]
+                verified = sum(row.verified_tokens for row in board.rows)
+                if verified == sum(committed.values()) and not any(row.pending_tokens for row in board.rows):
+                    break
+                for engine in (one, two):
+                    engine.supervisor._sync.wake("receipts")  # type: ignore[union-attr]
+        assert len(committed) >= 3
+        assert {row.peer_id for row in board.rows} == {identity(1).peer_id, identity(2).peer_id}
