@@ -15,7 +15,6 @@ import pytest
 from engine.averaging.kernels import initial_weights
 from engine.checkpoints.state import Vector
 from engine.core.clock import SystemClock
-from engine.manifest.schema import Manifest, Model
 from engine.manifest.verify import open_signed, seal
 from engine.runtime.trainer import TrainerEvent, TrainerGivenUp, TrainerLost, TrainerReady
 from engine.runtime.worker_trainer import WorkerTerms, WorkerTrainer
@@ -25,7 +24,7 @@ from engine.training.restart import RestartPolicy
 from tests.helpers.guards import ExpectLog
 from tests.helpers.hub_samples import identity
 from tests.helpers.run_session import PUBLISHER
-from tests.helpers.tiny_project import TINY_CONFIG, TINY_TENSORS, tiny_manifest
+from tests.helpers.tiny_project import tiny_manifest
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(150)]
 
@@ -47,8 +46,8 @@ class Bench:
 
 
 @asynccontextmanager
-async def a_trainer(folder: Path, manifest: Manifest | None = None, **terms: Any) -> AsyncIterator[Bench]:
-    signed = seal(manifest or tiny_manifest(), PUBLISHER)
+async def a_trainer(folder: Path, **terms: Any) -> AsyncIterator[Bench]:
+    signed = seal(tiny_manifest(), PUBLISHER)
     project = open_signed(signed)
     trainer = WorkerTrainer(
         project,
@@ -145,14 +144,24 @@ async def test_a_program_that_cannot_be_started_is_a_death_like_others(
         assert "cannot be started" in given_up.detail
 
 
-async def test_a_model_that_does_not_fit_is_not_tried_again(tmp_path: Path, expect_log: ExpectLog) -> None:
+SAYS_WHY = """
+import sys
+from engine.training.pipe import encode_frame
+from engine.training.protocol import Failed
+sys.stdout.buffer.write(encode_frame(Failed(kind="model_mismatch", detail="no such tensor")))
+"""
+
+
+async def test_what_another_start_would_only_repeat_is_not_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expect_log: ExpectLog
+) -> None:
     expect_log("engine.runtime.worker_trainer", level=40, match="not started again")
-    model = Model(architecture="llama", config=TINY_CONFIG, tensors=TINY_TENSORS[::-1], seed=7)
-    async with a_trainer(tmp_path, tiny_manifest(model=model)) as bench:
+    command = (sys.executable, "-c", SAYS_WHY)
+    monkeypatch.setattr("engine.runtime.worker_trainer.WorkerHost", functools.partial(WorkerHost, command=command))
+    async with a_trainer(tmp_path) as bench:
         await bench.trainer.start()
         given_up = await bench.until(TrainerGivenUp)
-        assert given_up.kind == "model_mismatch"
-        assert given_up.restarts == 0
+        assert (given_up.kind, given_up.detail, given_up.restarts) == ("model_mismatch", "no such tensor", 0)
 
 
 async def test_closing_while_it_starts_leaves_no_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

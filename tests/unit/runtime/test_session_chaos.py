@@ -106,7 +106,7 @@ class World:
 
 
 @pytest.mark.timeout(120)
-@settings(max_examples=12)
+@settings(max_examples=8)
 @given(plan=mishaps)
 def test_after_any_mishaps_they_train_on_together(plan: list[tuple[str, int, int, float]]) -> None:
     @virtual_time
