@@ -114,7 +114,13 @@ class Supervisor:
 
     async def _run(self) -> None:
         async with aiohttp.ClientSession() as self._http, self._tasks:
-            await self._load()
+            try:
+                await self._load()
+            except StoreError as error:
+                raise UserError(
+                    f"Potluck cannot read its records {error.path}: {error.detail}.",
+                    "Move that file away; Potluck then begins with new ones.",
+                ) from error
             self._tasks.spawn("governor", self._govern())
             self._tasks.spawn("saver", self._save_regularly())
             self._start_sync()
