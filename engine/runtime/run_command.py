@@ -16,6 +16,7 @@ from engine.identity.vault import load_or_create
 from engine.runtime.config import EngineConfig
 from engine.runtime.lifetime import stop_event
 from engine.runtime.supervisor import Supervisor
+from engine.store.errors import StoreReadError
 from engine.store.service import open_store
 
 log = logging.getLogger(__name__)
@@ -81,6 +82,11 @@ async def _serve(config: EngineConfig, *, with_parent: bool) -> None:
             async with server:
                 log.info("engine runs: peer %s, data in %s", loaded.identity.peer_id[:8], config.paths.data_dir)
                 await supervisor.run()
+        except StoreReadError as error:
+            raise UserError(
+                f"Potluck cannot read its records {error.path}: {error.detail}.",
+                "Move that file away; Potluck then begins with new ones.",
+            ) from error
         finally:
             watch.cancel()
 

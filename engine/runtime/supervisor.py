@@ -114,13 +114,7 @@ class Supervisor:
 
     async def _run(self) -> None:
         async with aiohttp.ClientSession() as self._http, self._tasks:
-            try:
-                await self._load()
-            except StoreError as error:
-                raise UserError(
-                    f"Potluck cannot read its records {error.path}: {error.detail}.",
-                    "Move that file away; Potluck then begins with new ones.",
-                ) from error
+            await self._load()
             self._tasks.spawn("governor", self._govern())
             self._tasks.spawn("saver", self._save_regularly())
             self._start_sync()
