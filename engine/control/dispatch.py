@@ -49,9 +49,10 @@ def parse_command(request: Request) -> Command:
         raise _bad_field(request.method, str(error)) from error
     for name in command.__struct_fields__:
         value = getattr(command, name)
-        texts = value.values() if isinstance(value, dict) else (value,)
-        if any(isinstance(text, str) and len(text) > MAX_TEXT_CHARS for text in texts):
-            raise _bad_field(request.method, f"text longer than {MAX_TEXT_CHARS} characters - at `$.{name}`")
+        for what, text in (value if isinstance(value, dict) else {name: value}).items():
+            if isinstance(text, str) and len(text) > MAX_TEXT_CHARS:
+                detail = f"the {what[:60].replace('_', ' ')} is longer than {MAX_TEXT_CHARS} characters"
+                raise ControlError(ErrorCode.BAD_REQUEST, detail=detail)
     if isinstance(command, Pause) and command.seconds is not None and not 0 < command.seconds <= MAX_PAUSE_SECONDS:
         raise _bad_field(request.method, f"must be more than 0 and at most {MAX_PAUSE_SECONDS} - at `$.seconds`")
     return command

@@ -1,11 +1,16 @@
 """The problem cards: one for each thing that is wrong, newest first, until dismissed or mended."""
 
+import errno
 import hashlib
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from engine.contract.reasons import Problem, ProblemAction, ProblemCode, Scalar
+from engine.checkpoints.errors import CheckpointError
+from engine.contract.reasons import Problem, ProblemAction, ProblemCode, Reason, ReasonCode, Scalar
+from engine.core.errors import UserError
 
 MAX_PROBLEMS: Final = 20
 LASTING: Final = frozenset({ProblemCode.NO_KEYRING})
@@ -61,3 +66,27 @@ def problem_id(code: ProblemCode, params: dict[str, Scalar]) -> str:
     steady = sorted((name, str(value)) for name, value in params.items() if name not in _VOLATILE)
     digest = hashlib.sha256(msgspec.json.encode(steady)).hexdigest()[:12]
     return f"{code.value}-{digest}"
+
+
+@dataclass(frozen=True, slots=True)
+class FolderTrouble:
+    """Why a project's folder cannot be used: as a card, and as the reason of the state."""
+
+    code: ProblemCode
+    params: dict[str, Scalar]
+    reason: Reason
+
+
+def folder_trouble(error: UserError | OSError, folder: Path) -> FolderTrouble:
+    """In words for users: the system's sentence, without its number."""
+    cause = error if isinstance(error, OSError) else error.__cause__
+    path = str(folder)
+    if isinstance(cause, OSError) and cause.errno in (errno.ENOSPC, errno.EDQUOT):
+        reason = Reason(code=ReasonCode.DISK_FULL, params={"path": path})
+        return FolderTrouble(ProblemCode.FOLDER_DISK_FULL, {"path": path}, reason)
+    if isinstance(error, CheckpointError):
+        detail = error.reason
+    else:
+        detail = error.sentence if isinstance(error, UserError) else error.strerror or "it cannot be used"
+    reason = Reason(code=ReasonCode.STORE_UNWRITABLE, params={"path": path})
+    return FolderTrouble(ProblemCode.FOLDER_UNUSABLE, {"path": path, "detail": detail[:200]}, reason)

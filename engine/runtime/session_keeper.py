@@ -28,7 +28,7 @@ class KeeperListener(Protocol):
             UserError, OSError: the project's folder cannot be used.
         """
 
-    def on_session_unusable(self, project: VerifiedManifest, detail: str) -> None:
+    def on_session_unusable(self, project: VerifiedManifest, error: UserError | OSError) -> None:
         """None could begin, or go on, for a reason of this computer; it is tried again."""
 
     def on_session_over(self) -> None:
@@ -52,6 +52,8 @@ class SessionKeeper:
         self.session: Session | None = None
         """The one that runs; none while one is being started again."""
         self.leaving = False
+        self.leaving_now = False
+        """Without waiting for the round."""
 
     def post(self, command: SessionCommand) -> None:
         """For the session, if one runs; a later one gets its own from `new_session`."""
@@ -65,14 +67,16 @@ class SessionKeeper:
     def hasten(self, when: Literal["after_round", "now"]) -> None:
         """Another word to a session that is leaving already: the sooner of the two counts."""
         if self.leaving:
+            self.leaving_now = self.leaving_now or when == "now"
             self.post(LeaveRequest(when))
+            self._listener.on_leaving()
 
     async def end(self, when: Literal["after_round", "now"]) -> None:
         """Leave, and wait until all is closed. Safe to repeat."""
         task = self._task
         if task is None:
             return
-        self.leaving = True
+        self.leaving, self.leaving_now = True, when == "now"
         try:
             self._listener.on_leaving()
             if self.session is not None:
@@ -82,7 +86,7 @@ class SessionKeeper:
             await asyncio.wait({task})
             self._task = None
         finally:
-            self.leaving = False
+            self.leaving = self.leaving_now = False
 
     async def _run(self, joined: JoinedProject, project: VerifiedManifest) -> None:
         while True:
@@ -92,7 +96,7 @@ class SessionKeeper:
                 return
             except (UserError, OSError) as error:
                 log.info("the session ended: %s", error)
-                self._listener.on_session_unusable(project, str(error)[:200])
+                self._listener.on_session_unusable(project, error)
             except Exception:  # Border: a fault in one session must end neither the engine nor the window's link to it.
                 report_id = secrets.token_hex(4)
                 log.exception("the session failed; report %s", report_id)

@@ -16,7 +16,7 @@ import psutil
 from engine.contract import commands as c
 from engine.contract.errors import ControlError, ErrorCode
 from engine.contract.links import parse_link
-from engine.contract.reasons import ProblemAction, ProblemCode, Scalar
+from engine.contract.reasons import ProblemAction, ProblemCode, Reason, Scalar
 from engine.contract.settings import changed
 from engine.contract.snapshot import (
     CurvePoint,
@@ -41,23 +41,24 @@ from engine.ledger.receipts import SignedReceipt
 from engine.manifest.errors import ManifestError
 from engine.manifest.verify import VerifiedManifest, open_signed
 from engine.runtime.catalogue import cards
-from engine.runtime.config import DEFAULT_HUB_URL, EngineConfig
+from engine.runtime.config import EngineConfig, settings_at_start
+from engine.runtime.curve import MAX_CURVE_POINTS, extended, round_row
 from engine.runtime.days import DayBook, local_date
 from engine.runtime.first_state import initial_state
 from engine.runtime.hub_sync import HubSync, HubSyncParts
-from engine.runtime.problems import ProblemBoard
+from engine.runtime.link_offer import catalogue_with
+from engine.runtime.problems import ProblemBoard, folder_trouble
 from engine.runtime.session import Session
 from engine.runtime.session_events import Limits, NameChange, WatcherChange, WorkerRestart
 from engine.runtime.session_keeper import SessionKeeper
-from engine.runtime.status import Circumstances, status_of
+from engine.runtime.status import Circumstances, UnmetPeers, status_of
 from engine.runtime.tools import EngineTools
 from engine.store.errors import StoreError
-from engine.store.rows import DayCounters, JoinedProject, RoundRow
+from engine.store.rows import DayCounters, JoinedProject
 from engine.store.service import Store
 
 log = logging.getLogger(__name__)
 
-MAX_CURVE_POINTS: Final = 600
 _FIRST_DECISION: Final = Decision(RunLevel.STOPPED, 0.0, 0)
 
 
@@ -94,7 +95,9 @@ class Supervisor:
         self._joined: JoinedProject | None = None
         self._project: VerifiedManifest | None = None
         self._keeper = SessionKeeper(self, self._tasks, tools.times.restart_seconds)
-        self._unusable = ""  # the card that says why no session could begin
+        self._unusable: tuple[str, Reason] | None = None  # why no session could begin: its card, and the state's reason
+        self._unmet = UnmetPeers()
+        self._wanted = config.join or ""  # to be joined as soon as the hub lists it
         self._joining = asyncio.Lock()  # one project is left before another is joined
         self._sync: HubSync | None = None
         self._sync_task: asyncio.Task[None] | None = None
@@ -122,7 +125,7 @@ class Supervisor:
                 await self._start_session(self._joined)
             self._begun.set()
             if self._config.join:
-                self._tasks.spawn("join", self._join_when_possible(self._config.join))
+                self._tasks.spawn("join", self._join_when_possible())
             await self._stop.wait()
             log.info("stopping")
             await self._leave("after_round", forget=False)
@@ -137,19 +140,7 @@ class Supervisor:
         for problem_id in await self._store.dismissed_problems():
             self._problems.dismiss(problem_id)
         self._publish_problems()
-        changes: dict[str, str | int | float | bool | None] = {}
-        if self._config.hub_url:
-            changes["hub_url"] = checked_hub_url(self._config.hub_url)
-        elif not settings.hub_url:
-            changes["hub_url"] = DEFAULT_HUB_URL
-        if self._config.name is not None:
-            changes["display_name"] = self._config.name
-        if self._config.ignore_user_activity:
-            changes["pause_while_in_use"] = False
-        try:
-            self._settings = changed(settings, changes)
-        except ControlError as error:
-            raise UserError(f"The option cannot be used: {error.params.get('detail', '')}.") from error
+        self._settings = settings_at_start(self._config, settings)
         if self._settings != settings:
             await self._keep(self._store.save_settings(self._settings))
         date = local_date(self._clock.now())
@@ -262,6 +253,7 @@ class Supervisor:
             case c.OpenLink(link=link):
                 return await self._open_link(link)
             case c.Leave(when=when):
+                self._wanted = ""
                 await self._leave(when, forget=True)
             case c.Pause(seconds=seconds):
                 self._pause = UserPause(None if seconds is None else self._clock.now() + seconds)
@@ -310,7 +302,9 @@ class Supervisor:
                 project_id=project_id, hub_url=self._settings.hub_url, signed=entry.signed, joined_at=self._clock.now()
             )
             await self._keep(self._store.join_project(joined))
-            self._joined = joined
+            self._joined, self._wanted = joined, ""
+            if self._problems.mend(ProblemCode.STORE_REPLACED):  # what it asked for is done
+                self._publish_problems()
             await self._start_session(joined)
         return {"project_id": project_id}
 
@@ -320,23 +314,31 @@ class Supervisor:
         named = [entry for entry in self._catalogue.values() if entry.verified.manifest.name == wanted]
         return named[0] if len(named) == 1 else None
 
-    async def _join_when_possible(self, wanted: str) -> None:
-        """The hub may come up after this engine: try until it works or the engine ends."""
-        while True:
+    async def _join_when_possible(self) -> None:
+        """The hub may come up after this engine: try until it works, another word is given, or the engine ends."""
+        while wanted := self._wanted:
             try:
                 await self._join(wanted)
                 return
             except ControlError as error:
                 if error.code not in (ErrorCode.HUB_UNREACHABLE, ErrorCode.UNKNOWN_PROJECT):
+                    self._wanted = ""
+                    self._publish_status()
                     log.error("cannot join %s: %s", wanted, error)
                     return
                 log.info("cannot join %s yet: %s", wanted, error)
             await asyncio.sleep(self._tools.times.governor_seconds)
 
     async def _open_link(self, text: str) -> dict[str, str]:
+        """The link's hub is asked first: a link that leads nowhere changes nothing."""
         link = parse_link(text)
-        if link.hub.rstrip("/") != self._settings.hub_url.rstrip("/"):
-            await self._change_settings({"hub_url": link.hub})
+        if link.hub.rstrip("/") == self._settings.hub_url.rstrip("/"):
+            return await self._join(link.project)
+        if self._http is None:
+            raise RuntimeError("the engine is not running")
+        catalogue = await catalogue_with(link, self._identity, self._http, self.publisher.state.machine)
+        await self._change_settings({"hub_url": link.hub})
+        self.on_catalogue(catalogue)
         return await self._join(link.project)
 
     async def _change_settings(self, changes: dict[str, str | int | float | bool | None]) -> None:
@@ -400,6 +402,7 @@ class Supervisor:
 
     async def _end_session(self, when: Literal["after_round", "now"], *, forget: bool) -> None:
         await self._keeper.end(when)
+        self._usable_again()
         if forget and self._joined is not None:
             await self._keep(self._store.leave_project(self._clock.now()))
             self._joined, self._project = None, None
@@ -423,11 +426,17 @@ class Supervisor:
     def on_leaving(self) -> None:
         self._publish_status()
 
-    def on_session_unusable(self, project: VerifiedManifest, detail: str) -> None:
-        path = str(self._config.paths.project_dir(project.project_id))
-        self._unusable = self._add_problem(
-            ProblemCode.CHECKPOINT_UNREADABLE, ProblemAction.DISMISS, {"path": path, "detail": detail}
-        )
+    def on_session_unusable(self, project: VerifiedManifest, error: UserError | OSError) -> None:
+        trouble = folder_trouble(error, self._config.paths.project_dir(project.project_id))
+        self._usable_again()
+        card = self._add_problem(trouble.code, ProblemAction.DISMISS, trouble.params)
+        self._unusable = (card, trouble.reason)
+
+    def _usable_again(self) -> None:
+        if self._unusable is not None:
+            self._problems.remove(self._unusable[0])
+            self._unusable = None
+            self._publish_problems()
 
     def on_session_over(self) -> None:
         self.publisher.update(session=None)
@@ -436,10 +445,7 @@ class Supervisor:
     # What the session tells (SessionListener).
 
     def on_session_changed(self, state: SessionState) -> None:
-        if self._unusable:  # it runs after all
-            self._problems.remove(self._unusable)
-            self._unusable = ""
-            self._publish_problems()
+        self._usable_again()  # it runs after all
         self._days.note_traffic(state)
         self._reader.computes_on(state.device)
         self.publisher.update(session=state, today=self._days.today())
@@ -450,32 +456,13 @@ class Supervisor:
             return
         if info.committed:
             self._days.add_round(info.my_tokens)
-        row = RoundRow(
-            project_id=self._joined.project_id,
-            round_id=info.round_id,
-            global_step=info.global_step,
-            committed=info.committed,
-            members=info.members,
-            tokens=info.tokens,
-            my_tokens=info.my_tokens,
-            seconds=info.seconds,
-            at=info.at,
-            train_loss=train_loss,
-            detail=info.detail,
-        )
+        row = round_row(self._joined.project_id, info, train_loss)
         self._keep_soon("round", self._store.add_round(row))
 
     def on_curve_point(self, point: CurvePoint) -> None:
         if self._joined is None:
             return
-        curve = self.publisher.state.curve
-        if curve and curve[-1].global_step >= point.global_step:
-            curve = tuple(point if old.global_step == point.global_step else old for old in curve)
-        else:
-            curve = (*curve, point)
-        if len(curve) > MAX_CURVE_POINTS:
-            curve = (curve[0], *curve[1 : -MAX_CURVE_POINTS // 2 : 2], *curve[-MAX_CURVE_POINTS // 2 :])
-        self.publisher.update(curve=curve)
+        self.publisher.update(curve=extended(self.publisher.state.curve, point))
         self._keep_soon("curve", self._store.add_curve_point(self._joined.project_id, point))
 
     def on_receipts(self, receipts: list[SignedReceipt]) -> None:
@@ -561,7 +548,9 @@ class Supervisor:
     # Publishing.
 
     def _publish_status(self) -> None:
-        state = self.publisher.state
+        state, joined = self.publisher.state, self._joined
+        entry = self._catalogue.get(joined.project_id) if joined is not None and state.hub.connected else None
+        peers_now = entry.peers_now if entry is not None else None
         what = Circumstances(
             joined=self._joined is not None,
             leaving=self._keeper.leaving,
@@ -569,6 +558,10 @@ class Supervisor:
             session=state.session,
             decision=self._decision,
             hub=state.hub,
+            leaving_now=self._keeper.leaving_now,
+            joining=self._wanted,
+            others_unmet=self._unmet.count(state.session, peers_now, self._clock.monotonic()),
+            unusable=self._unusable[1] if self._unusable is not None else None,
         )
         self.publisher.update(status=status_of(what, state.status, self._clock.now()))
 

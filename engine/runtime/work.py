@@ -23,6 +23,9 @@ class Work:
         self._can_keep = False  # the worker still holds the gradients of its last freeze
         self._unanswered = 0  # freezes
         self._asked_at = 0.0  # the oldest of them
+        self._duty, self._threads = 1.0, 1
+        self.resting = False
+        """Not computing, since enough is accumulated and nobody is there to share it with."""
 
     def responds(self, now: float) -> bool:
         """Whether a freeze can be expected to be answered: a worker that hangs is as good as none."""
@@ -39,6 +42,24 @@ class Work:
     def spend(self) -> None:
         """What was accumulated is used up, or worth nothing."""
         self.totals = NOTHING
+
+    @property
+    def computing(self) -> bool:
+        """A worker stands and is let compute."""
+        return self.ready and self._duty > 0.0 and not self.resting
+
+    async def limit(self, duty: float, threads: int) -> None:
+        """Share of wall time and threads, when it does not rest."""
+        self._duty, self._threads = duty, threads
+        await self._trainer.throttle(0.0 if self.resting else duty, threads)
+
+    async def rest(self, resting: bool) -> bool:
+        """Let the worker rest, or go on within its limits; whether that is a change."""
+        if resting == self.resting:
+            return False
+        self.resting = resting
+        await self.limit(self._duty, self._threads)
+        return True
 
     async def freeze(self, now: float) -> None:
         """Ask for the accumulated gradients; `on_frozen` tells which answer counts."""

@@ -144,7 +144,10 @@ async def test_a_second_word_hastens_a_leave(tmp_path: Path) -> None:
         engine.trainer.most_samples = 0
         polite = asyncio.create_task(engine.do(c.Leave(when="after_round")))
         await engine.until(lambda: engine.state.status.state is RunState.LEAVING)
-        await engine.do(c.Leave(when="now"))
+        assert [reason.code for reason in engine.state.status.reasons] == [ReasonCode.LEAVING_AFTER_ROUND]
+        hasty = asyncio.create_task(engine.do(c.Leave(when="now")))
+        await engine.until(lambda: [row.code for row in engine.state.status.reasons] == [ReasonCode.LEAVING_NOW])
+        await hasty
         await polite
         assert engine.state.status.state is RunState.IDLE
 
@@ -213,19 +216,78 @@ async def test_stopping_twice_and_before_anything_began(tmp_path: Path) -> None:
             raise UserError("the engine ended by itself, and its error comes at the end")
 
 
-@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), UserError("It cannot be read.")])
-async def test_a_folder_that_cannot_be_used_is_told_and_tried_again(tmp_path: Path, error: Exception) -> None:
+@pytest.mark.parametrize(
+    ("error", "code", "reason"),
+    [
+        (OSError(28, "No space left on device"), ProblemCode.FOLDER_DISK_FULL, ReasonCode.DISK_FULL),
+        (NotADirectoryError(20, "Not a directory"), ProblemCode.FOLDER_UNUSABLE, ReasonCode.STORE_UNWRITABLE),
+        (UserError("It cannot be read."), ProblemCode.FOLDER_UNUSABLE, ReasonCode.STORE_UNWRITABLE),
+    ],
+)
+async def test_a_folder_that_cannot_be_used_is_told_and_tried_again(
+    tmp_path: Path, error: Exception, code: ProblemCode, reason: ReasonCode
+) -> None:
     async with a_hub(tmp_path / "hub", TIDES) as hub, an_engine(tmp_path / "one", hub_url=hub.url) as engine:
         engine.fail_next = [error, error]
         await engine.do(c.Join(project="tides"))
-        await engine.until(lambda: engine.problem(ProblemCode.CHECKPOINT_UNREADABLE))
-        problem = engine.problem(ProblemCode.CHECKPOINT_UNREADABLE)
+        await engine.until(lambda: engine.problem(code))
+        problem = engine.problem(code)
         assert problem is not None
         assert problem.params["path"] == str(engine.paths.project_dir(TIDES_ID))
-        assert problem.params["detail"] == str(error)
-        assert engine.state.status.state is RunState.CONNECTING
+        assert "Errno" not in str(problem.params)
+        await engine.until(lambda: [row.code for row in engine.state.status.reasons] == [reason])
+        assert engine.state.status.state is RunState.WAITING
         await engine.until(lambda: trains(engine))
-        assert engine.problem(ProblemCode.CHECKPOINT_UNREADABLE) is None
+        assert engine.problem(code) is None
+
+
+async def test_leaving_takes_the_card_of_an_unusable_folder_away(tmp_path: Path) -> None:
+    async with a_hub(tmp_path / "hub", TIDES) as hub, an_engine(tmp_path / "one", hub_url=hub.url) as engine:
+        engine.fail_next = [OSError(28, "No space left on device")] * 1000
+        await engine.do(c.Join(project="tides"))
+        await engine.until(lambda: engine.problem(ProblemCode.FOLDER_DISK_FULL))
+        await engine.do(c.Leave(when="now"))
+        assert engine.problem(ProblemCode.FOLDER_DISK_FULL) is None
+        assert engine.state.status.state is RunState.IDLE
+
+
+@pytest.mark.parametrize("fault", ["nobody", "no such project", "too large"])
+async def test_a_link_that_cannot_be_followed_changes_nothing(tmp_path: Path, fault: str) -> None:
+    async with a_hub(tmp_path / "hub", TIDES) as hub, a_hub(tmp_path / "other", SONGS) as other:
+        async with an_engine(tmp_path / "one", hub_url=hub.url) as engine:
+            await engine.do(c.Join(project="tides"))
+            await engine.until(lambda: trains(engine))
+            link = JoinLink(hub=other.url, project=SONGS_ID)
+            wanted = ErrorCode.PROJECT_UNUSABLE
+            if fault == "nobody":
+                link, wanted = (
+                    JoinLink(hub=f"http://127.0.0.1:{a_free_port()}", project=SONGS_ID),
+                    ErrorCode.HUB_UNREACHABLE,
+                )
+            elif fault == "no such project":
+                link, wanted = JoinLink(hub=other.url, project="ab" * 32), ErrorCode.UNKNOWN_PROJECT
+            else:
+                engine.reader.machine = msgspec.structs.replace(engine.reader.machine, memory_total_bytes=1_000_000)
+                await engine.until(lambda: engine.state.machine.memory_total_bytes == 1_000_000)
+            with pytest.raises(ControlError) as caught:
+                await engine.do(c.OpenLink(link=build_link(link)))
+            assert caught.value.code is wanted
+            assert engine.state.settings.hub_url == hub.url
+            assert [card.name for card in engine.state.projects if card.joined] == ["tides"]
+            assert len(engine.sessions) == 1
+        async with an_engine(tmp_path / "one") as again:
+            await again.until(lambda: trains(again))
+            assert again.state.settings.hub_url == hub.url
+
+
+async def test_joining_again_takes_the_card_of_replaced_records_away(tmp_path: Path) -> None:
+    async with a_hub(tmp_path / "hub", TIDES) as hub, an_engine(tmp_path / "one", hub_url=hub.url) as engine:
+        engine.supervisor.on_problem(
+            ProblemCode.STORE_REPLACED, ProblemAction.DISMISS, {"path": "/a", "backup_path": "/b"}
+        )
+        assert engine.problem(ProblemCode.STORE_REPLACED) is not None
+        await engine.do(c.Join(project="tides"))
+        assert engine.problem(ProblemCode.STORE_REPLACED) is None
 
 
 async def test_a_fault_of_ours_in_a_session_ends_only_that(tmp_path: Path, expect_log: ExpectLog) -> None:
@@ -260,6 +322,10 @@ async def test_the_project_given_at_the_start_is_joined_once_the_hub_is_there(tm
     async with an_engine(tmp_path / "one", hub_url=f"http://127.0.0.1:{port}", join="tides", name="Ada") as engine:
         await engine.until(lambda: engine.state.hub.detail)
         assert engine.state.session is None
+        assert engine.state.hub.detail == f"nobody answers at 127.0.0.1, port {port}"
+        (reason,) = engine.state.status.reasons
+        assert (engine.state.status.state, reason.code) == (RunState.WAITING, ReasonCode.WAITING_TO_JOIN)
+        assert reason.params == {"project": "tides", "url": f"http://127.0.0.1:{port}"}
         async with a_hub(tmp_path / "hub", TIDES, port=port) as hub:
             await engine.until(lambda: trains(engine))
             assert engine.state.settings.display_name == "Ada"

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import datetime
 import os
 import signal
 from pathlib import Path
@@ -9,15 +10,21 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from engine.contract import commands as c
+from engine.contract.errors import ControlError, ErrorCode
+from engine.contract.settings import parsed, shown
 from engine.core.errors import UserError
+from engine.core.paths import Paths
 from engine.runtime import cli
-from engine.runtime.cli import _duration, _port, _positive, build_parser, main
+from engine.runtime.cli import _duration, _port, _positive, _stun, _volunteers, build_parser, main
+from engine.runtime.hub_command import _hub_lock
 from engine.runtime.lifetime import stop_event
-from engine.runtime.requests import _ASK, _value
-from engine.runtime.status_text import number, projects_text, status_text
+from engine.runtime.requests import _ASK, _set
+from engine.runtime.status_text import clock_time, number, projects_text, status_text
 from tests.helpers import toy_states
 
 ARGUMENT_ERROR = argparse.ArgumentTypeError
+NOW = 1_760_000_000.0
 
 
 @pytest.mark.parametrize(
@@ -62,19 +69,136 @@ def test_ports_and_minutes() -> None:
     [
         ("cpu_share_percent", "25", 25),
         ("upload_limit_bytes_per_second", "none", None),
-        ("upload_limit_bytes_per_second", "1e6", 1e6),
+        ("upload_limit_bytes_per_second", "1e6", 1_000_000),
         ("pause_while_in_use", "False", False),
         ("pause_on_battery", "yes", True),
         ("display_name", "Ada", "Ada"),
         ("display_name", "42", "42"),
         ("display_name", "none", "none"),
         ("hub_url", "http://127.0.0.1:1", "http://127.0.0.1:1"),
-        ("no_such_setting", "x", "x"),
     ],
 )
 def test_values_of_settings(name: str, text: str, value: object) -> None:
-    assert _value(name, text) == value
-    assert type(_value(name, text)) is type(value)
+    assert parsed(name, text) == value
+    assert type(parsed(name, text)) is type(value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "detail"),
+    [
+        ("cpu_share_percent", "half", "must be a whole number from 5 to 100"),
+        ("cpu_share_percent", "inf", "must be a whole number from 5 to 100"),
+        ("cpu_share_percent", "nan", "must be a whole number from 5 to 100"),
+        ("cpu_share_percent", "25.5", "must be a whole number from 5 to 100"),
+        ("cpu_share_percent", "true", "must be a whole number from 5 to 100"),
+        ("upload_limit_bytes_per_second", "-inf", "or none"),
+        ("pause_on_battery", "2", "must be true or false"),
+        ("pause_on_battery", "none", "must be true or false"),
+        ("no_such_setting", "x", "there is no such setting"),
+    ],
+)
+def test_no_values_of_settings(name: str, text: str, detail: str) -> None:
+    with pytest.raises(ControlError) as caught:
+        parsed(name, text)
+    assert (caught.value.code, caught.value.params["name"]) == (ErrorCode.BAD_SETTING, name)
+    assert detail in str(caught.value.params["detail"])
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(True, "true"), (False, "false"), (None, "none"), ("", "empty"), (25, "25"), ("Ada", "Ada")]
+)
+def test_settings_are_shown_as_they_are_typed(value: str | int | bool | None, text: str) -> None:
+    assert shown(value) == text
+
+
+class Kept:
+    """Answers as an engine does that kept a setting in its own form."""
+
+    def __init__(self) -> None:
+        self.asked: list[c.Command] = []
+
+    async def request(self, command: c.Command) -> object:
+        self.asked.append(command)
+        if isinstance(command, c.GetState):
+            return msgspec.to_builtins(toy_states.empty())
+        return None
+
+
+async def test_setting_says_what_the_engine_kept() -> None:
+    client = Kept()
+    options = argparse.Namespace(name="hub_url", value="http://127.0.0.1:8470///")
+    text = await _set(client, options)  # type: ignore[arg-type]
+    assert client.asked[0] == c.ChangeSettings(changes={"hub_url": "http://127.0.0.1:8470///"})
+    assert text == f"hub_url is now {toy_states.empty().settings.hub_url or 'empty'}."
+    with pytest.raises(ControlError):
+        await _set(client, argparse.Namespace(name="cpu_share_percent", value="inf"))  # type: ignore[arg-type]
+    assert len(client.asked) == 2
+
+
+@pytest.mark.parametrize("port", ["1" * 5000, "99999", "http"])
+def test_refusals_of_options_say_what_is_wanted(port: str, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, wanted in (
+        (["hub", "--port", port], "must be a number from 0 to 65535"),
+        (["demo", "--volunteers", port], "must be a number from 1 to 8"),
+        (["run", "--stun", port], "must look like stun:host:port"),
+    ):
+        with pytest.raises(SystemExit):
+            main(arguments)
+        assert wanted in capsys.readouterr().err
+
+
+def test_stun_servers_and_volunteers() -> None:
+    for text in ("stun:a:1", "stun:stun.example.org", "stun:[::1]:3478"):
+        assert _stun(text) == text
+    for text in ("", "garbage", "stun:", "stun:a:0", "stun:a:65536", "http://a", "stun:a:1?x"):
+        with pytest.raises(ARGUMENT_ERROR, match="stun:host:port"):
+            _stun(text)
+    assert [_volunteers("1"), _volunteers("8")] == [1, 8]
+    for text in ("0", "9", "two"):
+        with pytest.raises(ARGUMENT_ERROR):
+            _volunteers(text)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "sentence"),
+    [
+        ("--name", "x" * 41, "--name must be text of at most 40 printable characters."),
+        ("--name", "a\nb", "--name must be text of at most 40 printable characters."),
+        ("--hub", "ftp://x", "--hub: The hub address 'ftp://x' is not one that can be used."),
+    ],
+)
+def test_options_of_run_are_checked_before_it_begins(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str, value: str, sentence: str
+) -> None:
+    folder = tmp_path / "one"
+    assert main(["--data-dir", str(folder), "run", option, value]) == 1
+    error = capsys.readouterr().err
+    assert sentence in error
+    assert len(error.splitlines()) == 2
+    assert not folder.exists()
+
+
+def test_a_demonstration_in_a_file_is_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "file"
+    file.write_text("mine", encoding="utf-8")
+    for kept in (file, file / "below"):
+        assert main(["demo", "--headless", "--keep", str(kept)]) == 1
+        assert f"cannot use the folder {kept}" in capsys.readouterr().err
+    assert file.read_text(encoding="utf-8") == "mine"
+
+
+def test_a_second_hub_on_a_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with _hub_lock(Paths(tmp_path)):
+        assert main(["--data-dir", str(tmp_path), "hub", "--port", "0"]) == 1
+        assert f"A hub is already running on {tmp_path}." in capsys.readouterr().err
+    with _hub_lock(Paths(tmp_path)):
+        pass
+
+
+def test_a_time_of_another_day_names_the_day() -> None:
+    now = datetime.datetime.fromisoformat("2026-12-01T04:35").timestamp()
+    assert clock_time(now + 3600, now) == "05:35"
+    assert clock_time(now + 6 * 24 * 3600, now) == "Mon 7 Dec, 04:35"
 
 
 def test_every_command_has_its_options() -> None:
@@ -133,7 +257,7 @@ def test_an_action_stands_on_its_own_line(monkeypatch: pytest.MonkeyPatch, capsy
 
 @pytest.mark.parametrize("name", toy_states.ALL_STATES)
 def test_every_state_has_its_lines(name: str) -> None:
-    text = status_text(toy_states.ALL_STATES[name]())
+    text = status_text(toy_states.ALL_STATES[name](), NOW)
     lines = text.splitlines()
     assert lines[0].endswith(".")
     assert "None" not in text
@@ -143,7 +267,7 @@ def test_every_state_has_its_lines(name: str) -> None:
 
 def test_a_training_state_in_words() -> None:
     state = toy_states.training()
-    text = status_text(state)
+    text = status_text(state, NOW)
     assert "Pocket Python" in text
     assert "step 64, 49 rounds shared here, 1 discarded" in text
     assert "1.741 nats in training, 1.803 nats on held-out text" in text
@@ -157,7 +281,7 @@ def test_what_is_not_known_is_said_as_such() -> None:
     state = msgspec.structs.replace(
         toy_states.training(), session=toy_states.session(my_tokens_per_second=None, held_out_loss=None)
     )
-    assert "not yet" in status_text(state)
+    assert "not yet" in status_text(state, NOW)
     assert (number(None, "x"), number(1234.56, "x"), number(1.5, "nats", 2)) == ("not yet", "1,235 x", "1.50 nats")
     assert "hub at" in projects_text(toy_states.empty())
 

@@ -1,10 +1,16 @@
 """Problem cards: one for each thing that is wrong, newest first."""
 
+import errno
+from pathlib import Path
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.contract.reasons import ProblemAction, ProblemCode, Scalar
-from engine.runtime.problems import MAX_PROBLEMS, ProblemBoard, problem_id
+from engine.checkpoints.errors import CheckpointError
+from engine.contract.reasons import ProblemAction, ProblemCode, Reason, ReasonCode, Scalar
+from engine.core.errors import UserError
+from engine.runtime.problems import MAX_PROBLEMS, ProblemBoard, folder_trouble, problem_id
 
 
 def add(board: ProblemBoard, code: ProblemCode, at: float = 1.0, **params: Scalar) -> str:
@@ -67,3 +73,25 @@ def test_a_fact_about_this_computer_is_dismissed_for_good_and_an_event_is_not() 
     add(board, ProblemCode.NO_KEYRING, path="/p")
     add(board, ProblemCode.INTERNAL, report_id="b")
     assert [card.code for card in board.shown()] == [ProblemCode.INTERNAL]
+
+
+def test_a_full_disk_is_told_as_such(tmp_path: Path) -> None:
+    full = OSError(errno.ENOSPC, "No space left on device")
+    saving = CheckpointError(tmp_path, "disk full", "Free some space.")
+    saving.__cause__ = full
+    for error in (full, saving):
+        trouble = folder_trouble(error, tmp_path)
+        assert (trouble.code, trouble.params) == (ProblemCode.FOLDER_DISK_FULL, {"path": str(tmp_path)})
+        assert trouble.reason == Reason(code=ReasonCode.DISK_FULL, params={"path": str(tmp_path)})
+
+
+def test_a_folder_that_is_none_is_told_without_numbers(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.touch()
+    with pytest.raises(NotADirectoryError) as caught:
+        (file / "below").mkdir()
+    trouble = folder_trouble(caught.value, file)
+    assert (trouble.code, trouble.params["detail"]) == (ProblemCode.FOLDER_UNUSABLE, "Not a directory")
+    assert trouble.reason.code is ReasonCode.STORE_UNWRITABLE
+    told = folder_trouble(UserError("It cannot be read."), file)
+    assert told.params == {"path": str(file), "detail": "It cannot be read."}

@@ -6,8 +6,9 @@ import pytest
 
 from engine.contract.reasons import Reason, ReasonCode, RunState
 from engine.contract.snapshot import HubStatus, PeerInfo, SessionState, Status
+from engine.contract.words import status_sentence
 from engine.governor.policy import Decision, RunLevel
-from engine.runtime.status import Circumstances, status_of
+from engine.runtime.status import UNMET_SECONDS, Circumstances, UnmetPeers, status_of
 
 HUB = HubStatus(url="http://127.0.0.1:1", connected=True)
 AWAY = HubStatus(url="http://127.0.0.1:1", connected=False, detail="connection refused")
@@ -45,6 +46,7 @@ def judged(**changes: Any) -> tuple[RunState, list[ReasonCode]]:
     return status.state, [reason.code for reason in status.reasons]
 
 
+FULL = Reason(code=ReasonCode.DISK_FULL, params={"path": "/x"})
 PAUSED = Decision(RunLevel.STOPPED, 0.0, 1, (Reason(code=ReasonCode.USER_PAUSED),), 500.0)
 
 
@@ -54,6 +56,12 @@ PAUSED = Decision(RunLevel.STOPPED, 0.0, 1, (Reason(code=ReasonCode.USER_PAUSED)
         ({"joined": False}, RunState.IDLE, [ReasonCode.NO_PROJECT]),
         ({"joined": False, "leaving": True, "decision": PAUSED}, RunState.IDLE, [ReasonCode.NO_PROJECT]),
         ({"leaving": True, "decision": PAUSED}, RunState.LEAVING, [ReasonCode.LEAVING_AFTER_ROUND]),
+        ({"leaving": True, "leaving_now": True}, RunState.LEAVING, [ReasonCode.LEAVING_NOW]),
+        ({"joined": False, "joining": "tides"}, RunState.WAITING, [ReasonCode.WAITING_TO_JOIN]),
+        ({"session": None, "unusable": FULL}, RunState.WAITING, [ReasonCode.DISK_FULL]),
+        ({"session": None, "unusable": FULL, "decision": PAUSED}, RunState.PAUSED, [ReasonCode.USER_PAUSED]),
+        ({"session": session(peers=()), "others_unmet": 2}, RunState.WAITING, [ReasonCode.PEERS_NOT_REACHABLE]),
+        ({"minimum_peers": 3, "others_unmet": 2}, RunState.WAITING, [ReasonCode.LOOKING_FOR_PEERS]),
         ({"decision": PAUSED}, RunState.PAUSED, [ReasonCode.USER_PAUSED]),
         ({"session": None}, RunState.CONNECTING, [ReasonCode.LOOKING_FOR_PEERS]),
         (
@@ -98,6 +106,35 @@ def test_reasons_carry_what_their_sentences_need() -> None:
     assert params(session=session(peers=()), minimum_peers=5) == {"minimum_peers": 5}
     assert params(session=session(peers=()), hub=AWAY) == {"url": AWAY.url}
     assert params(session=session(worker_gave_up="x", worker_restarts=2)) == {"restarts": 3}
+
+
+def test_waiting_to_join_says_for_what() -> None:
+    def sentence(**changes: Any) -> str:
+        return status_sentence(status_of(circumstances(joined=False, joining="tides", **changes), BEFORE, 1.0))
+
+    assert sentence() == ("Waiting. Potluck joins tides when the hub lists it. Potluck keeps trying.")
+    assert f"Potluck joins tides when the hub at {AWAY.url} answers." in sentence(hub=AWAY)
+
+
+def test_computers_that_cannot_be_reached_are_counted() -> None:
+    def sentence(others: int) -> str:
+        what = circumstances(session=session(peers=()), others_unmet=others)
+        return status_sentence(status_of(what, BEFORE, 1.0), what.session)
+
+    assert "2 other computers were found; none could be connected yet." in sentence(2)
+    assert "Another computer was found; it could not be connected yet." in sentence(1)
+
+
+def test_others_are_unmet_only_after_a_while() -> None:
+    alone, unmet = session(peers=()), UnmetPeers()
+    assert unmet.count(alone, 3, 100.0) == 0
+    assert unmet.count(alone, 3, 100.0 + UNMET_SECONDS) == 0
+    assert unmet.count(alone, 3, 101.0 + UNMET_SECONDS) == 2
+    assert unmet.count(session(), 3, 130.0) == 0
+    assert unmet.count(alone, 3, 131.0) == 0
+    assert unmet.count(alone, 1, 500.0) == 0
+    assert unmet.count(alone, None, 600.0) == 0
+    assert unmet.count(None, 3, 700.0) == 0
 
 
 def test_a_pause_says_when_it_ends() -> None:
