@@ -13,9 +13,10 @@ from typing import Any, Final
 from engine.hardware.answer import Answer, number
 from engine.hardware.command import run_command
 
-COMMAND_LIMIT_SECONDS: Final = 0.45
-START_LIMIT_SECONDS: Final = 0.4
-REST_SECONDS: Final = 60.0
+COMMAND_LIMIT_SECONDS: Final = 3.0
+"""A busy computer needs a second to start a process; taking that for "no such sensor" would let training go on."""
+START_LIMIT_SECONDS: Final = 1.0
+REST_SECONDS: Final = 15.0
 MAX_FAILURES: Final = 3
 
 MAX_IDLE_SECONDS: Final = 10 * 365 * 86_400.0
