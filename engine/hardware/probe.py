@@ -24,7 +24,7 @@ _UNREADABLE: Final[Answer[float]] = Answer(None, "cannot be read")
 
 
 class Prober:
-    """Reads the machine again and again. `read` may block for seconds on a busy computer and belongs in a thread, one at a time.
+    """Reads the machine again and again. `read` belongs in a thread, one at a time: a busy computer answers in seconds.
 
     Facts that do not change are read once. The processor's load and the GPUs appear from the second reading on.
     """
