@@ -6,7 +6,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from PySide6.QtCore import QTimer
 from PySide6.QtGui import QGuiApplication
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if os.environ.get(TIMING_VARIABLE):
         StartTeller(parts.window, parts.context.link)
     parts.instance.listen()
-    wake = _end_on_signals(app)
+    wake = _end_on_signals(parts.closing.end_now)
     parts.start(options.link)
     status = app.exec()
     wake.stop()
@@ -73,11 +73,11 @@ def _ensure(profile: Profile) -> bool:
     return True
 
 
-def _end_on_signals(app: QApplication) -> QTimer:
+def _end_on_signals(end: Callable[[], None]) -> QTimer:
     """Ctrl-C and a polite kill end the window; the timer lets Python see them while Qt waits."""
     for name in (signal.SIGINT, signal.SIGTERM):
         with contextlib.suppress(ValueError):  # not the main thread
-            signal.signal(name, lambda *_: app.quit())
+            signal.signal(name, lambda *_: QTimer.singleShot(0, end))  # not in the middle of a paint
     timer = QTimer()
     timer.timeout.connect(lambda: None)
     timer.start(WAKE_MILLISECONDS)

@@ -89,7 +89,11 @@ def build(app: QApplication, profile: Profile, options: Options) -> Parts:
     tray.open_wanted.connect(window.raise_up)
     closing = Closing(context, window, tray, quit_on_close=options.quit_on_close)
     closing.finished.connect(app.quit)
+    for ending in (app.commitDataRequest, app.saveStateRequest):
+        ending.connect(closing.on_log_out)
     links = LinkOpener(context, window)
+    window.projects.link_given.connect(links.open)
+    links.opened.connect(window.projects.link.field.clear)
     notifications = Notifications(context, window, tray)
     instance = InstanceServer(profile.window_address)
     parts = Parts(context, window, tray, closing, links, notifications, instance, loader, translators)

@@ -127,29 +127,39 @@ def link_sentence(status: LinkStatus, *, gave_up: bool) -> Sentence:
     """What to say while the engine cannot be spoken to."""
     if status.detail is LinkDetail.ENGINE_OLDER:
         return Sentence(
-            say("status", "The engine is older than this window."),
+            say("status", "Potluck's background part is older than this window."),
             say("status", "Stop it with Potluck's old version, then try again."),
         )
     if status.detail is LinkDetail.ENGINE_NEWER:
         return Sentence(
-            say("status", "The engine is newer than this window."),
+            say("status", "Potluck's background part is newer than this window."),
             say("status", "Close this window and open Potluck again."),
         )
     if status.detail is LinkDetail.TURNED_AWAY:
-        return Sentence(say("status", "The engine did not let this window in."), say("status", "Potluck keeps trying."))
+        return Sentence(
+            say("status", "Potluck's background part did not let this window in."),
+            say("status", "Potluck keeps trying."),
+        )
+    if status.detail is LinkDetail.STOPPED:
+        return Sentence(say("status", "Potluck is stopped."), say("status", "Training is off until you start it."))
+    if status.state is LinkState.SILENT:
+        shown = say("status", "Shown is the state of {time}. Potluck keeps asking.")
+        return Sentence(
+            say("status", "Potluck's background part does not answer."), shown.format(time=clock(status.heard_at))
+        )
     if gave_up:
         return Sentence(
-            say("status", "The engine does not start."),
+            say("status", "Potluck's background part does not start."),
             say("status", "Training is off. Potluck's log says why. Try again when you like."),
         )
     if status.detail is LinkDetail.LOST:
         return Sentence(
-            say("status", "The engine does not answer."),
+            say("status", "Potluck's background part does not answer."),
             say("status", "What you see is the last it said. Potluck keeps trying."),
         )
     if status.state is LinkState.ABSENT:
-        return Sentence(say("status", "Starting the engine."), say("status", "This takes a few seconds."))
-    return Sentence(say("status", "Connecting to the engine."), say("status", "This takes a moment."))
+        return Sentence(say("status", "Starting Potluck."), say("status", "This takes a few seconds."))
+    return Sentence(say("status", "Connecting to Potluck's background part."), say("status", "This takes a moment."))
 
 
 def problem_sentences(problem: Problem) -> tuple[str, str]:
@@ -167,10 +177,10 @@ def failure_sentence(failure: Failure) -> str:
     if failure.error is not None:
         return words.error_sentence(failure.error.code, failure.error.params, translate)
     if failure.kind is FailureKind.TIMED_OUT:
-        return say("status", "The engine took too long to answer. Try again.")
+        return say("status", "Potluck's background part took too long to answer. Try again.")
     if failure.kind is FailureKind.REFUSED:
         return say("status", "That is too long. Shorten it and try again.")
-    return say("status", "The engine is not connected. Try again when it is back.")
+    return say("status", "Potluck's background part is not connected. Try again when it is back.")
 
 
 def refusal_sentence(error: ControlError) -> str:

@@ -1,6 +1,8 @@
 """The connection to the engine: finds it, speaks to it, comes back when it was lost. Never blocks."""
 
 import logging
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -11,10 +13,11 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtNetwork import QLocalSocket
 
 from app.link.endpoint import read_endpoint
+from app.link.heartbeat import Heartbeat
 from app.link.operation import Failure, FailureKind, Operation
 from app.link.protocol import LineReader, LinkBroken, LinkProtocol, OtherVersion, TurnedAway, Welcomed
 from engine.contract.codec import LineTooLong, Patch, Reply, Request, SnapshotMessage, encode
-from engine.contract.commands import Command
+from engine.contract.commands import Command, Ping
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +36,7 @@ class LinkState(StrEnum):
     ABSENT = "absent"  # no endpoint file, or nobody answers there
     CONNECTING = "connecting"
     CONNECTED = "connected"  # the snapshot is here
+    SILENT = "silent"  # the link is there, but the engine says nothing
     INCOMPATIBLE = "incompatible"
 
 
@@ -43,7 +47,8 @@ class LinkDetail(StrEnum):
     ENGINE_OLDER = "engine_older"
     ENGINE_NEWER = "engine_newer"
     TURNED_AWAY = "turned_away"
-    LOST = "lost"  # it was connected before
+    LOST = "lost"  # it was connected before, and did not say that it ends
+    STOPPED = "stopped"  # it was connected before, and took back its endpoint file: it ended in order
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,7 @@ class LinkStatus:
 
     state: LinkState = LinkState.CONNECTING
     detail: LinkDetail = LinkDetail.NONE
+    heard_at: float = 0.0  # seconds since the epoch, of a silent engine: when it was last heard
 
 
 class EngineLink(QObject):
@@ -59,18 +65,24 @@ class EngineLink(QObject):
 
     Signals:
         status_changed: a `LinkStatus`.
-        nobody_answers: an attempt found no engine; the launcher may start one.
+        nobody_answers: an attempt found no engine, and none ended in order; the launcher may start one.
+        obeyed: the engine carried out what the user asked for.
         snapshot: a `SnapshotMessage`; the receiver may call `reject_state`.
         patch: a `Patch`, likewise.
     """
 
     status_changed = Signal(object)
     nobody_answers = Signal()
+    obeyed = Signal()
     snapshot = Signal(object)
     patch = Signal(object)
 
-    def __init__(self, endpoint_file: Path, parent: QObject | None = None) -> None:
+    def __init__(
+        self, endpoint_file: Path, parent: QObject | None = None, *, wall: Callable[[], float] = time.time
+    ) -> None:
         super().__init__(parent)
+        self._wall = wall
+        self._heard_at = 0.0
         self._endpoint_file = endpoint_file
         self._status = LinkStatus()
         self._socket: QLocalSocket | None = None
@@ -83,6 +95,8 @@ class EngineLink(QObject):
         self._retry = self._timer(self._attempt)
         self._handshake = self._timer(self._handshake_over)
         self._steady = self._timer(self._became_steady)
+        self.heartbeat = Heartbeat(lambda patience: self._send(Ping(), patience), self)
+        self.heartbeat.fell_silent.connect(self._fell_silent)
 
     @property
     def status(self) -> LinkStatus:
@@ -104,16 +118,26 @@ class EngineLink(QObject):
         self._drop()
 
     def retry_now(self) -> None:
-        """Try at once rather than at the next planned moment."""
+        """Try at once rather than at the next planned moment; an engine that was stopped may be started."""
         if not self.connected:
             self._failures = 0
+            self._was_connected = self._was_connected and self._status.detail is not LinkDetail.STOPPED
             self._drop()
             self._retry.start(0)
 
     def request(self, command: Command, deadline_milliseconds: int = DEADLINE_MILLISECONDS) -> Operation:
         """Send a command. The operation ends by itself, also when the engine does not."""
+        if not self.connected:
+            operation = Operation(command.method, self)
+            self._fail_soon(operation, FailureKind.NOT_CONNECTED)
+            return operation
+        operation = self._send(command, deadline_milliseconds)
+        operation.succeeded.connect(self.obeyed)
+        return operation
+
+    def _send(self, command: Command, deadline_milliseconds: int) -> Operation:
         operation = Operation(command.method, self)
-        if self._socket is None or not self.connected:
+        if self._socket is None:
             self._fail_soon(operation, FailureKind.NOT_CONNECTED)
             return operation
         number, self._next_id = self._next_id, self._next_id + 1
@@ -206,6 +230,7 @@ class EngineLink(QObject):
 
     def _handle(self, line: bytes) -> None:
         event = self._protocol.on_line(line)
+        self._hear()
         if isinstance(event, Patch):
             self.patch.emit(event)
         elif isinstance(event, SnapshotMessage):
@@ -214,11 +239,23 @@ class EngineLink(QObject):
             self._was_connected = True
             self.snapshot.emit(event)
             if self._socket is not None:
+                self.heartbeat.start()
                 self._set(LinkStatus(LinkState.CONNECTED))
         elif isinstance(event, Reply):
             self._on_reply(event)
         elif isinstance(event, Welcomed):
             log.debug("engine %s, process %d", event.engine_version, event.pid)
+
+    def _hear(self) -> None:
+        self._heard_at = self._wall()
+        self.heartbeat.hear()
+        if self._status.state is LinkState.SILENT:
+            self._set(LinkStatus(LinkState.CONNECTED))
+
+    def _fell_silent(self) -> None:
+        if self.connected:
+            log.info("the engine says nothing")
+            self._set(LinkStatus(LinkState.SILENT, heard_at=self._heard_at))
 
     def _on_reply(self, reply: Reply) -> None:
         operation = self._pending.pop(reply.id, None)
@@ -233,8 +270,10 @@ class EngineLink(QObject):
     # Ending
 
     def _absent(self) -> None:
-        self._end(LinkStatus(LinkState.ABSENT, self._loss_detail()))
-        self.nobody_answers.emit()
+        detail = self._loss_detail()
+        self._end(LinkStatus(LinkState.ABSENT, detail))
+        if detail is not LinkDetail.STOPPED:
+            self.nobody_answers.emit()
 
     def _broken(self, why: str) -> None:
         log.info("link to the engine closed: %s", why)
@@ -250,6 +289,7 @@ class EngineLink(QObject):
     def _drop(self) -> None:
         self._handshake.stop()
         self._steady.stop()
+        self.heartbeat.stop()
         socket, self._socket = self._socket, None
         if socket is not None:
             socket.disconnect(self)
@@ -261,7 +301,9 @@ class EngineLink(QObject):
             operation.deleteLater()
 
     def _loss_detail(self) -> LinkDetail:
-        return LinkDetail.LOST if self._was_connected else LinkDetail.NONE
+        if not self._was_connected:
+            return LinkDetail.NONE
+        return LinkDetail.LOST if self._endpoint_file.exists() else LinkDetail.STOPPED
 
     def _set(self, status: LinkStatus) -> None:
         if status != self._status:

@@ -15,6 +15,8 @@ ENGINE_MODULE: Final = "engine.runtime.cli"
 PATIENCE_SECONDS: Final = 20.0
 """How long a started engine may take to answer before another is started."""
 MAX_STARTS: Final = 3
+RESTART_REST_SECONDS: Final = 600.0
+"""An engine that vanishes again this soon after it was restarted is left to the user."""
 
 
 def engine_command(data_dir: Path) -> list[str]:
@@ -40,10 +42,12 @@ class EngineLauncher(QObject):
 
     Signals:
         started: an engine process was started; it will answer soon.
+        restarted: that was because one which had answered vanished.
         gave_up: several were started and none answered; the user decides.
     """
 
     started = Signal()
+    restarted = Signal()
     gave_up = Signal()
 
     def __init__(
@@ -63,6 +67,8 @@ class EngineLauncher(QObject):
         self._starts = 0
         self._last_start: float | None = None
         self._gave_up = False
+        self._answered = False
+        self._last_restart: float | None = None
 
     @property
     def has_given_up(self) -> bool:
@@ -79,20 +85,36 @@ class EngineLauncher(QObject):
         if self._starts >= MAX_STARTS:
             self._give_up()
             return
+        vanished, self._answered = self._answered, False
+        if vanished and self._last_restart is not None and now - self._last_restart < RESTART_REST_SECONDS:
+            self._give_up()
+            return
+        self._last_restart = now if vanished else self._last_restart
         self._starts += 1
         self._last_start = now
+        self._begin(vanished)
+
+    def _begin(self, vanished: bool) -> None:
         log.info("starting the engine: %s", " ".join(self._command))
-        if self._start(self._command):
-            self.started.emit()
-        else:
+        if not self._start(self._command):
             self._give_up()
+            return
+        self.started.emit()
+        if vanished:
+            self.restarted.emit()
 
     def on_connected(self) -> None:
-        """The engine answered: later losses count anew."""
-        self.reset()
+        """The engine answered: if it vanishes now, it may be restarted once."""
+        self._forget_starts()
+        self._answered = True
 
     def reset(self) -> None:
         """The user asks to try again."""
+        self._forget_starts()
+        self._answered = False
+        self._last_restart = None
+
+    def _forget_starts(self) -> None:
         self._starts = 0
         self._last_start = None
         self._gave_up = False

@@ -100,7 +100,7 @@ def legend_text(state: EngineState | None) -> str:
 def empty_text(state: EngineState | None) -> str:
     """When there will be rows."""
     if state is None:
-        return say("leaderboard", "The leaderboard appears here when the engine answers.")
+        return say("leaderboard", "The leaderboard appears here when Potluck's background part answers.")
     if state.session is None:
         return say("leaderboard", "Join a project, and its leaderboard appears here.")
     if not state.hub.connected:

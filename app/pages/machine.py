@@ -142,6 +142,11 @@ class MachinePage(Page):
         self.readings["idle"].show_value(*presence_text(machine), None)
 
 
+def device_text(device: str) -> str:
+    """Where training computes."""
+    return say("machine", "the processor") if device == "cpu" else one_line(device, 80)
+
+
 def computer_text(machine: Machine) -> str:
     """System and processor on one line."""
     parts = [one_line(machine.cpu_name, 100), one_line(machine.system, 100)]
@@ -215,7 +220,7 @@ def own_facts(engine: EngineInfo, session: SessionState | None) -> list[tuple[st
         (say("machine", "Training memory"), stopped if worker is None else size(worker)),
     ]
     if session is not None and session.device:
-        facts.append((say("machine", "Trains on"), one_line(session.device, 80)))
+        facts.append((say("machine", "Trains on"), device_text(session.device)))
     if session is not None and session.checkpoint_at is not None and session.checkpoint_step is not None:
         saved = say("machine", "at {time}, after round {step}")
         text = saved.format(time=clock(session.checkpoint_at), step=session.checkpoint_step)

@@ -12,6 +12,7 @@ from app.widgets.buttons import push_button
 from app.widgets.card import Card
 from app.widgets.empty import EmptyState
 from app.widgets.join_sheet import JoinSheet
+from app.widgets.link_card import LinkCard
 from app.widgets.project_card import ProjectView
 from app.widgets.text import Text
 from engine.contract.snapshot import ProjectCard
@@ -22,9 +23,11 @@ class ProjectsPage(Page):
 
     Signals:
         settings_wanted: there is no hub; its address is entered in Settings.
+        link_given: the text that was entered as a link, not checked.
     """
 
     settings_wanted = Signal()
+    link_given = Signal(object)
 
     def __init__(self, context: Context, parent: QWidget | None = None) -> None:
         super().__init__(context, say("pages", "Projects"), parent=parent)
@@ -43,6 +46,8 @@ class ProjectsPage(Page):
         self._empty_card.body.addSpacing(16)
         self._empty_card.setMinimumHeight(220)
         self.more = Text(role="muted", wrap=True)
+        self.link = LinkCard()
+        self.link.given.connect(self.link_given)
         self._cards: dict[str, ProjectView] = {}
         self._list = QVBoxLayout()
         self._list.setSpacing(16)
@@ -51,6 +56,7 @@ class ProjectsPage(Page):
         self.column.addWidget(self._empty_card)
         self.column.addLayout(self._list)
         self.column.addWidget(self.more)
+        self.column.addWidget(self.link)
         self.column.addStretch(1)
         for signal in (context.mirror.projects_changed, context.mirror.hub_changed, context.mirror.session_changed):
             signal.connect(self.refresh)
@@ -110,7 +116,7 @@ class ProjectsPage(Page):
         if searched:
             return say("projects", "No project has these words.")
         if state is None:
-            return say("projects", "Projects appear here when the engine answers.")
+            return say("projects", "Projects appear here when Potluck's background part answers.")
         if not state.hub.url:
             return say("projects", "No hub is set. Enter a hub's address in Settings to see its projects.")
         if not state.hub.connected:

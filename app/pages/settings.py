@@ -112,6 +112,7 @@ class SettingsPage(Page):
         ]
         self.rows = [row for section in self.sections for row in section.rows]
         self._arrange()
+        self.refresh()
 
     def _arrange(self) -> None:
         self.search.setPlaceholderText(say("settings", "Search settings"))

@@ -72,5 +72,5 @@ def delay_text(seconds: int) -> str:
 def delay_effect(state: EngineState) -> str:
     """What the delay is for."""
     if not state.settings.start_delay_seconds:
-        return say("settings", "Training begins as soon as the engine runs.")
+        return say("settings", "Training begins as soon as Potluck runs.")
     return say("settings", "Leaves the computer alone while it starts up.")

@@ -57,8 +57,10 @@ class Closing(QObject):
         self._quit_on_close = quit_on_close
         self.note: ClosingNote | None = None
         self.stopping = False
+        self.ended = False
         window.close_wanted.connect(self.close)
         window.quit_wanted.connect(self.stop_and_quit)
+        window.closed.connect(self._end)
         tray.quit_wanted.connect(self.stop_and_quit)
 
     def close(self) -> None:
@@ -88,6 +90,16 @@ class Closing(QObject):
         else:
             self._end()
 
+    def end_now(self) -> None:
+        """End the window's process without a question, as a polite kill asks; training goes on."""
+        self._window.remember_place()
+        self._end()
+
+    def on_log_out(self, *_: object) -> None:
+        """The desktop's session ends, and may close the window: nothing is asked that would hold it up."""
+        self._window.remember_place()
+        self._window.may_close = True
+
     def stop_and_quit(self) -> None:
         """Ask the engine to end politely, then end the window."""
         if self.stopping:
@@ -105,6 +117,9 @@ class Closing(QObject):
         QTimer.singleShot(STOP_MILLISECONDS, self, self._end)
 
     def _end(self, *_: object) -> None:
+        if self.ended:
+            return
+        self.ended = True
         self._window.may_close = True
         self._tray.hide()
         self._context.link.stop()

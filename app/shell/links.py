@@ -1,6 +1,6 @@
 """`potluck://` links: checked here, shown to the user, followed by the engine only when they agree."""
 
-from PySide6.QtCore import QObject
+from PySide6.QtCore import QObject, Signal
 
 from app.context import Context
 from app.link.client import LinkStatus
@@ -12,7 +12,13 @@ from engine.contract.links import parse_link
 
 
 class LinkOpener(QObject):
-    """Opens one link at a time, once the engine is there to follow it."""
+    """Opens one link at a time, once the engine is there to follow it.
+
+    Signals:
+        opened: a link was good, and its sheet is shown.
+    """
+
+    opened = Signal()
 
     def __init__(self, context: Context, window: MainWindow, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -39,8 +45,10 @@ class LinkOpener(QObject):
         card = next((card for card in cards if card.project_id == link.project), None)
         if self.sheet is not None:
             self.sheet.reject()
+        self._window.header.error.clear_text()
         self.sheet = LinkSheet(self._context, address, link, card, parent=self._window)
         self.sheet.open()
+        self.opened.emit()
 
     def _on_status(self, _status: LinkStatus) -> None:
         if self._context.link.connected and self._waiting:

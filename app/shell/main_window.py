@@ -31,10 +31,12 @@ class MainWindow(QMainWindow):
     Signals:
         close_wanted: the user closes the window; what that means is decided by `app.shell.closing`.
         quit_wanted: the user wants to end everything.
+        closed: the window closed for good, without a question.
     """
 
     close_wanted = Signal()
     quit_wanted = Signal()
+    closed = Signal()
 
     def __init__(self, context: Context, loader: PlotLoader) -> None:
         super().__init__()
@@ -137,6 +139,7 @@ class MainWindow(QMainWindow):
     def closeEvent(self, event: QCloseEvent) -> None:
         if self.may_close:
             event.accept()
+            self.closed.emit()
             return
         event.ignore()
         self.close_wanted.emit()

@@ -17,7 +17,8 @@ class Card(QFrame):
         self.body = QVBoxLayout(self)
         self.body.setContentsMargins(INSIDE, INSIDE, INSIDE, INSIDE)
         self.body.setSpacing(GAP)
-        self.heading = Text(title, "heading", wrap=True)
+        self.heading = Text(title, "heading", wrap=True, parent=self)
+        self.heading.setVisible(bool(title))
         self.aside = QHBoxLayout()
         self.aside.setSpacing(GAP)
         if title:

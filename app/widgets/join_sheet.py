@@ -68,6 +68,7 @@ def meaning(card: ProjectCard, replaced: str) -> list[str]:
         ),
         download.format(size=size(card.download_bytes)) if card.download_bytes else nothing,
         say("join", "Other computers in the project see this computer's network address."),
+        say("join", "Your verified totals are public on the hub, and so is your name if you set one."),
         say("join", "Trains within your limits in Settings. You can pause or leave at any time."),
         say("join", "The shared model has the licence {licence}.").format(licence=one_line(card.licence, 60)),
     ]
@@ -101,6 +102,7 @@ class LinkSheet(AskingSheet):
             points += [
                 say("join", "Its project is {project}.").format(project=link.project[:16] + "…"),
                 say("join", "Other computers in the project see this computer's network address."),
+                say("join", "Your verified totals are public on the hub, and so is your name if you set one."),
                 say("join", "Trains within your limits in Settings. You can pause or leave at any time."),
             ]
         verb = say("join", "Join")

@@ -152,7 +152,15 @@ class PresetPicker(QWidget):
             for own, card in self.cards.items():
                 card.setChecked(own == name)
             self._group.setExclusive(True)
+        self._let_tab_in()
+
+    def _let_tab_in(self) -> None:
+        """Tab enters at the chosen card, as in any group of radio buttons; at each of them when none is chosen."""
+        for own, card in self.cards.items():
+            enters = self.preset in ("", own)
+            card.setFocusPolicy(Qt.FocusPolicy.StrongFocus if enters else Qt.FocusPolicy.ClickFocus)
 
     def _clicked(self, button: QRadioButton) -> None:
+        self._let_tab_in()
         if isinstance(button, PresetCard):
             self.chosen.emit(button.choice.name)

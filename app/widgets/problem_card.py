@@ -10,7 +10,7 @@ from app.link.operation import Failure, Operation
 from app.widgets.buttons import push_button
 from app.widgets.card import Card
 from app.widgets.icon_label import IconLabel
-from app.widgets.text import Text
+from app.widgets.text import PassingText, Text
 from app.words import action_label, failure_sentence, problem_sentences
 from engine.contract.reasons import Problem, ProblemAction
 
@@ -39,7 +39,7 @@ class ProblemCard(Card):
         column.setSpacing(2)
         column.addWidget(Text(title, "strong", wrap=True))
         column.addWidget(Text(text, wrap=True).selectable())
-        self._error = Text(role="error", wrap=True)
+        self._error = PassingText(role="error", wrap=True)
         self._error.hide()
         column.addWidget(self._error)
         role = "waiting" if problem.action is ProblemAction.DISMISS else "problem"

@@ -11,7 +11,7 @@ from app.widgets.buttons import MenuButton, push_button
 from app.widgets.card import Card
 from app.widgets.columns import Columns
 from app.widgets.figure import Figure
-from app.widgets.text import Text, set_role
+from app.widgets.text import PassingText, Text, set_role
 from app.words import failure_sentence
 from engine.contract.snapshot import ProjectCard
 
@@ -41,11 +41,11 @@ class ProjectView(Card):
         self.byline = Text(role="label", wrap=True)
         self.summary = Text(wrap=True).selectable()
         self.unusable = Text(role="waiting", wrap=True)
-        self.error = Text(role="error", wrap=True)
+        self.error = PassingText(role="error", wrap=True)
         self.error.hide()
         self.figures = {
             "size": Figure(say("projects", "Model")),
-            "download": Figure(say("projects", "Download")),
+            "download": Figure(say("projects", "Model download")),
             "memory": Figure(say("projects", "Memory needed")),
             "peers": Figure(say("projects", "Computers now")),
             "tokens": Figure(say("projects", "Verified tokens")),

@@ -1,8 +1,10 @@
 """The top of every page: what is going on, why, what comes next, and the one control."""
 
 from enum import StrEnum
+from typing import Final
 
 from PySide6.QtCore import Signal
+from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QPushButton, QVBoxLayout, QWidget
 
 from app.context import Context
@@ -10,17 +12,19 @@ from app.desktop.icons import mark_for
 from app.format import one_line
 from app.language import say
 from app.link import operations
-from app.link.client import LinkState
+from app.link.client import LinkDetail, LinkState, LinkStatus
 from app.link.operation import Failure, Operation
 from app.widgets.buttons import MenuButton, push_button
 from app.widgets.icon_label import IconLabel
 from app.widgets.override_banner import ANYWAY_SECONDS, anyway_text, may_work_anyway
 from app.widgets.reason_list import ReasonList
 from app.widgets.snooze import fill_pause_menu
-from app.widgets.text import Text
+from app.widgets.text import PassingText, Text
 from app.words import Sentence, failure_sentence, link_sentence, reason_lines
 from engine.contract.reasons import ReasonCode, RunState
 from engine.contract.snapshot import EngineState
+
+LINE_SPACING: Final = 2
 
 
 class Control(StrEnum):
@@ -31,6 +35,7 @@ class Control(StrEnum):
     RESUME = "resume"
     CHOOSE = "choose"
     RETRY = "retry"
+    START = "start"
 
 
 def control_for(state: EngineState | None, *, connected: bool, can_retry: bool) -> Control:
@@ -60,12 +65,14 @@ class StateHeader(QWidget):
         self._context = context
         self._control = Control.NONE
         self._choosing = False
+        self._was_connected = context.link.connected
+        self._restarted = False
         self.mark = IconLabel(context.theme, mark_for(None), "muted", 44)
         self.project = Text(role="label", wrap=True)
         self.sentence = Text(role="state", wrap=True)
         self.detail = Text(role="muted", wrap=True)
         self.reasons = ReasonList()
-        self.error = Text(role="error", wrap=True)
+        self.error = PassingText(role="error", wrap=True)
         self.error.hide()
         self.pause_button = MenuButton(context.theme, say("pause", "Pause"), self._pause_menu())
         self.pause_button.setProperty("kind", "outlined")
@@ -74,6 +81,7 @@ class StateHeader(QWidget):
         self.resume_button = push_button(say("pause", "Resume"), action=True)
         self.choose_button = push_button(say("header", "Choose a project"), action=True)
         self.retry_button = push_button(say("header", "Try again"), action=True)
+        self.start_button = push_button(say("header", "Start"), action=True)
         self._build()
         self._connect()
         self.refresh()
@@ -92,9 +100,11 @@ class StateHeader(QWidget):
 
     def _build(self) -> None:
         words = QVBoxLayout()
-        words.setSpacing(2)
+        words.setSpacing(LINE_SPACING)
+        words.addStretch(1)
         for label in (self.project, self.sentence, self.reasons, self.detail, self.error):
             words.addWidget(label)
+        words.addStretch(1)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(16)
@@ -109,6 +119,13 @@ class StateHeader(QWidget):
         buttons.addWidget(self.anyway_button)
         buttons.addStretch(1)
         row.addLayout(buttons)
+        self._reserve_height()
+
+    def _reserve_height(self) -> None:
+        """Room for project, sentence and one more line at any time, so that nothing below moves with the state."""
+        fonts = (self._context.theme.font(12), self._context.theme.font(28, bold=True), self._context.theme.font(14))
+        lines = sum(QFontMetrics(font).lineSpacing() + 1 for font in fonts)  # 1: each label rounds up
+        self.setMinimumHeight(lines + (len(fonts) - 1) * LINE_SPACING)
 
     def _buttons(self) -> dict[Control, QPushButton]:
         return {
@@ -116,11 +133,14 @@ class StateHeader(QWidget):
             Control.RESUME: self.resume_button,
             Control.CHOOSE: self.choose_button,
             Control.RETRY: self.retry_button,
+            Control.START: self.start_button,
         }
 
     def _connect(self) -> None:
         context = self._context
-        context.link.status_changed.connect(self.refresh)
+        context.link.status_changed.connect(self._on_link)
+        context.link.obeyed.connect(self.error.clear_text)
+        context.launcher.restarted.connect(self._on_restarted)
         context.launcher.gave_up.connect(self.refresh)
         context.launcher.started.connect(self.refresh)
         for signal in (context.mirror.status_changed, context.mirror.session_changed, context.mirror.governor_changed):
@@ -128,6 +148,7 @@ class StateHeader(QWidget):
         self.resume_button.clicked.connect(lambda: self._run(operations.resume(self._link)))
         self.choose_button.clicked.connect(self.choose_wanted)
         self.retry_button.clicked.connect(self._retry)
+        self.start_button.clicked.connect(self._retry)
 
     @property
     def control(self) -> Control:
@@ -154,6 +175,8 @@ class StateHeader(QWidget):
         self.mark.show_icon(mark_for(run), _mark_role(run))
         stuck = gave_up or context.link.status.state is LinkState.INCOMPATIBLE
         control = control_for(state, connected=connected, can_retry=stuck)
+        if context.link.status.detail is LinkDetail.STOPPED:
+            control = Control.START
         if control is Control.CHOOSE and self._choosing:
             control = Control.NONE
         self._show_control(control)
@@ -162,7 +185,21 @@ class StateHeader(QWidget):
     def show_page(self, name: str) -> None:
         """Which page is below: on Projects nobody needs to be sent there."""
         self._choosing = name == "projects"
+        self.error.clear_text()
         self.refresh()
+
+    def _on_link(self, status: LinkStatus) -> None:
+        connected = status.state is LinkState.CONNECTED
+        if connected is not self._was_connected:
+            self._was_connected = connected
+            self.error.clear_text()
+        if connected and self._restarted:
+            self._restarted = False
+            self.error.show_text(say("header", "Potluck's background part ended by itself and was started again."))
+        self.refresh()
+
+    def _on_restarted(self) -> None:
+        self._restarted = True
 
     def _show_control(self, control: Control) -> None:
         if control is self._control:
@@ -171,9 +208,12 @@ class StateHeader(QWidget):
         buttons = self._buttons()
         had_focus = any(button.hasFocus() for button in buttons.values())
         for kind, button in buttons.items():
-            button.setVisible(kind is control)
-        if had_focus and control in buttons:
-            buttons[control].setFocus()
+            if kind is not control:
+                button.hide()  # before the other is shown, which lays out at once: two would need more height
+        if control in buttons:
+            buttons[control].show()
+            if had_focus:
+                buttons[control].setFocus()
 
     def _show_words(self, words: Sentence, project: str) -> None:
         self.project.show_text(project)

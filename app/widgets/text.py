@@ -3,12 +3,15 @@
 import re
 from typing import Final
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import Qt, QTimer
 from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
 
 _LONG_WORD: Final = re.compile(r"\S{31,}")
 _PIECE: Final = re.compile(r"\S{1,10}")
 _BREAK: Final = "\u200b"  # zero width space
+
+PASSING_MILLISECONDS: Final = 15_000
+"""How long a passing text is shown."""
 
 
 def set_role(widget: QWidget, role: str, name: str = "role") -> None:
@@ -51,3 +54,23 @@ class Text(QLabel):
         shown = breakable(text) if self.wordWrap() else text
         if shown != self.text():
             super().setText(shown)
+
+
+class PassingText(Text):
+    """Says what came of an action, and goes by itself: it is no longer true of anything after a while."""
+
+    def __init__(self, text: str = "", role: str = "", *, wrap: bool = False, parent: QWidget | None = None) -> None:
+        super().__init__(text, role, wrap=wrap, parent=parent)
+        self.timer = QTimer(self, singleShot=True, interval=PASSING_MILLISECONDS)
+        self.timer.timeout.connect(self.clear_text)
+
+    def show_text(self, text: str) -> None:
+        super().show_text(text)
+        if text:
+            self.timer.start()
+        else:
+            self.timer.stop()
+
+    def clear_text(self, *_: object) -> None:
+        """Take it away."""
+        self.show_text("")

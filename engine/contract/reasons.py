@@ -31,7 +31,9 @@ class ReasonCode(StrEnum):
     ON_BATTERY = "on_battery"
     TOO_HOT = "too_hot"
     HUB_UNREACHABLE = "hub_unreachable"
+    WAITING_TO_JOIN = "waiting_to_join"
     LOOKING_FOR_PEERS = "looking_for_peers"
+    PEERS_NOT_REACHABLE = "peers_not_reachable"
     FETCHING_MODEL = "fetching_model"
     STARTING_WORKER = "starting_worker"
     WORKER_RESTARTING = "worker_restarting"
@@ -40,6 +42,7 @@ class ReasonCode(StrEnum):
     DISK_FULL = "disk_full"
     STORE_UNWRITABLE = "store_unwritable"
     LEAVING_AFTER_ROUND = "leaving_after_round"
+    LEAVING_NOW = "leaving_now"
     # The governor's; USER_PAUSED to TOO_HOT above are too.
     SYSTEM_SLEEPS = "system_sleeps"
     SYSTEM_ENDS = "system_ends"
@@ -84,6 +87,8 @@ class ProblemCode(StrEnum):
     STORE_UNWRITABLE = "store_unwritable"  # path, detail
     CHECKPOINT_DISK_FULL = "checkpoint_disk_full"  # path, detail
     CHECKPOINT_UNREADABLE = "checkpoint_unreadable"  # path, detail
+    FOLDER_DISK_FULL = "folder_disk_full"  # path
+    FOLDER_UNUSABLE = "folder_unusable"  # path, detail
     WORKER_FAILED = "worker_failed"  # detail, restarts
     MODEL_MISMATCH = "model_mismatch"  # detail
     DATA_UNAVAILABLE = "data_unavailable"  # detail

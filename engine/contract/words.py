@@ -93,7 +93,16 @@ CAUSES: Final[Mapping[ReasonCode, Templates]] = {
     ReasonCode.ON_BATTERY: ("You are on battery.",),
     ReasonCode.TOO_HOT: ("This computer is too hot ({celsius} °C).", "This computer is too hot."),
     ReasonCode.HUB_UNREACHABLE: ("The hub at {url} cannot be reached.", "The hub cannot be reached."),
+    ReasonCode.WAITING_TO_JOIN: (
+        "Potluck joins {project} when the hub at {url} answers.",
+        "Potluck joins {project} when the hub lists it.",
+        "Potluck joins a project when the hub lists it.",
+    ),
     ReasonCode.LOOKING_FOR_PEERS: ("Looking for other computers in this project.",),
+    ReasonCode.PEERS_NOT_REACHABLE: (
+        "{others} other computers were found; none could be connected yet.",
+        "Another computer was found; it could not be connected yet.",
+    ),
     ReasonCode.FETCHING_MODEL: (
         "About {percent} % of the shared model is here.",
         "The shared model comes from another computer.",
@@ -108,6 +117,7 @@ CAUSES: Final[Mapping[ReasonCode, Templates]] = {
     ReasonCode.DISK_FULL: ("The disk that holds {path} is full.", "The disk is full."),
     ReasonCode.STORE_UNWRITABLE: ("Potluck cannot save to {path}.", "Potluck cannot save its records."),
     ReasonCode.LEAVING_AFTER_ROUND: ("The round in progress is finished first.",),
+    ReasonCode.LEAVING_NOW: ("The round in progress is not waited for.",),
     ReasonCode.SYSTEM_SLEEPS: ("This computer is going to sleep.",),
     ReasonCode.SYSTEM_ENDS: ("This computer is shutting down, or you are logging out.",),
     ReasonCode.DISK_RESERVE: ("Only {free_gigabytes} GB of the disk are free.", "Free disk space is short."),
@@ -165,6 +175,8 @@ NEXT: Final[Mapping[ReasonCode, Templates]] = {
     ReasonCode.ON_BATTERY: ("Resumes when plugged in.",),
     ReasonCode.TOO_HOT: ("Resumes below {limit_celsius} °C.", "Resumes when it has cooled down."),
     ReasonCode.HUB_UNREACHABLE: ("Potluck keeps trying.",),
+    ReasonCode.WAITING_TO_JOIN: ("Potluck keeps trying.",),
+    ReasonCode.PEERS_NOT_REACHABLE: ("Potluck keeps trying.",),
     ReasonCode.LOOKING_FOR_PEERS: (
         "Training starts when {minimum_peers} take part.",
         "Training starts when some are found.",
@@ -177,6 +189,7 @@ NEXT: Final[Mapping[ReasonCode, Templates]] = {
     ReasonCode.DISK_FULL: ("Resumes when there is free space.",),
     ReasonCode.STORE_UNWRITABLE: ("Free some space or allow writing there.",),
     ReasonCode.LEAVING_AFTER_ROUND: ("Nothing is lost.",),
+    ReasonCode.LEAVING_NOW: ("What was not shared yet is dropped.",),
     ReasonCode.SYSTEM_SLEEPS: ("Resumes when it wakes.",),
     ReasonCode.SYSTEM_ENDS: ("Everything is saved first.",),
     ReasonCode.DISK_RESERVE: ("Resumes when {limit_gigabytes} GB are free.", "Resumes when more of the disk is free."),
@@ -211,6 +224,8 @@ PROBLEM_TITLES: Final[Mapping[ProblemCode, Templates]] = {
     ProblemCode.STORE_UNWRITABLE: ("Potluck cannot save its records",),
     ProblemCode.CHECKPOINT_DISK_FULL: ("The model was not saved: the disk is full",),
     ProblemCode.CHECKPOINT_UNREADABLE: ("A saved model cannot be read",),
+    ProblemCode.FOLDER_DISK_FULL: ("The project cannot start: the disk is full",),
+    ProblemCode.FOLDER_UNUSABLE: ("The project's folder cannot be used",),
     ProblemCode.WORKER_FAILED: ("Training keeps failing on this computer",),
     ProblemCode.MODEL_MISMATCH: ("This project's model cannot be built here",),
     ProblemCode.DATA_UNAVAILABLE: ("The training data cannot be read",),
@@ -250,6 +265,15 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, Templates]] = {
     ProblemCode.CHECKPOINT_UNREADABLE: (
         "{path}: {detail}. The model is fetched from another computer; nothing is to be done.",
         "The model is fetched from another computer; nothing is to be done.",
+    ),
+    ProblemCode.FOLDER_DISK_FULL: (
+        "{path} could not be written. Potluck keeps trying. Free some space on this disk.",
+        "Potluck keeps trying. Free some space on this disk.",
+    ),
+    ProblemCode.FOLDER_UNUSABLE: (
+        "{path}: {detail}. Potluck keeps trying. Allow reading and writing there.",
+        "{path} cannot be used. Potluck keeps trying. Allow reading and writing there.",
+        "Potluck keeps trying. Allow reading and writing there.",
     ),
     ProblemCode.WORKER_FAILED: (
         "It ended {restarts} times, last with: {detail}. Restart training when the cause is gone.",

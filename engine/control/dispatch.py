@@ -48,8 +48,11 @@ def parse_command(request: Request) -> Command:
     except msgspec.ValidationError as error:
         raise _bad_field(request.method, str(error)) from error
     for name in command.__struct_fields__:
-        if any(len(text) > MAX_TEXT_CHARS for text in _texts(getattr(command, name))):
-            raise _bad_field(request.method, f"text longer than {MAX_TEXT_CHARS} characters - at `$.{name}`")
+        value = getattr(command, name)
+        for what, part in (value if isinstance(value, dict) else {name: value}).items():
+            if any(len(text) > MAX_TEXT_CHARS for text in _texts(part)):
+                detail = f"the {what[:60].replace('_', ' ')} is longer than {MAX_TEXT_CHARS} characters"
+                raise ControlError(ErrorCode.BAD_REQUEST, detail=detail)
     if isinstance(command, Pause) and command.seconds is not None and not 0 < command.seconds <= MAX_PAUSE_SECONDS:
         raise _bad_field(request.method, f"must be more than 0 and at most {MAX_PAUSE_SECONDS} - at `$.seconds`")
     return command

@@ -1,6 +1,11 @@
 """The engine's side of the hub's HTTP API: every call has a deadline, every reply a size, and nothing is believed."""
 
 import asyncio
+import errno
+import logging
+import os
+import socket
+import ssl
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeVar
@@ -33,6 +38,8 @@ from engine.manifest.errors import ManifestError
 from engine.manifest.schema import SignedManifest
 from engine.manifest.verify import VerifiedManifest, open_signed
 
+log = logging.getLogger(__name__)
+
 T = TypeVar("T")
 
 CALL_SECONDS: Final = 10.0
@@ -42,6 +49,7 @@ MAX_ERROR_BYTES: Final = 16 * 1024
 MAX_CATALOGUE_PAGES: Final = 50
 MAX_DETAIL_CHARS: Final = 200
 _CHUNK_BYTES: Final = 64 * 1024
+_NO_HUB: Final = "its answer is not one of a hub"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +112,11 @@ class HubClient:
                 index = len(good) + len(dropped)
                 try:
                     good.append(_opened(raw))
-                except (ManifestError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                except ManifestError as error:
                     dropped.append(DroppedEntry(index, str(error)[:MAX_DETAIL_CHARS]))
+                except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+                    log.debug("entry %d of %s: %s", index, self.base_url, error)
+                    dropped.append(DroppedEntry(index, "the hub's entry for it cannot be read"))
             if page.next is None or (cursor is not None and page.next >= cursor):
                 break
             cursor = page.next
@@ -167,7 +178,7 @@ class HubClient:
         try:
             return msgspec.json.decode(data, type=kind)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise HubNonsense(url, str(error)[:MAX_DETAIL_CHARS]) from error
+            raise HubNonsense(url, _NO_HUB) from error
 
     async def _exchange(self, method: str, url: str, body: bytes | None) -> tuple[int, bytes]:
         """Status and body, with all that can go wrong on the line as HubUnreachable."""
@@ -183,9 +194,26 @@ class HubClient:
         except TimeoutError as error:
             raise HubUnreachable(url, f"no answer within {self._timeout_seconds:g} seconds") from error
         except (aiohttp.ClientPayloadError, aiohttp.ClientResponseError) as error:
-            raise HubNonsense(url, str(error)[:MAX_DETAIL_CHARS]) from error
+            raise HubNonsense(url, _NO_HUB) from error
         except (aiohttp.ClientError, OSError, UnicodeError) as error:
-            raise HubUnreachable(url, (str(error) or type(error).__name__)[:MAX_DETAIL_CHARS]) from error
+            log.debug("%s: %r", url, error)
+            raise HubUnreachable(url, _trouble(url, error)[:MAX_DETAIL_CHARS]) from error
+
+
+def _trouble(url: str, error: Exception) -> str:
+    """What was wrong on the line, in words of this program rather than of its libraries."""
+    parts = urlsplit(url)
+    where = f"{parts.hostname}, port {parts.port or (443 if parts.scheme == 'https' else 80)}"
+    cause = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else error
+    if isinstance(error, aiohttp.ClientConnectorDNSError | UnicodeError) or isinstance(cause, socket.gaierror):
+        return f"the name {parts.hostname} is not known"
+    if isinstance(error, aiohttp.ClientSSLError | ssl.SSLError) or isinstance(cause, ssl.SSLError):
+        return f"no encrypted connection could be made to {where}"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        if isinstance(cause, OSError) and cause.errno and cause.errno != errno.ECONNREFUSED:
+            return f"{where} cannot be reached: {os.strerror(cause.errno)}"
+        return f"nobody answers at {where}"
+    return f"{where} broke off the connection"
 
 
 def checked_hub_url(url: str) -> str:

@@ -89,7 +89,12 @@ def _prepare(url: str, migrations_dir: Path) -> sa.Engine:
     place = _place_of(parsed)
     try:
         engine = _connect(parsed)
-    except (OSError, ArgumentError, ImportError) as error:
+    except ImportError as error:
+        raise UserError(
+            f"The hub's database {place} needs {error.name or parsed.drivername}, which is not installed.",
+            "Install it, or use an address like sqlite:////folder/hub.db.",
+        ) from error
+    except (OSError, ArgumentError) as error:
         raise UserError(f"The hub's database {place} cannot be opened: {error}.", "Check its address.") from error
     try:
         _check_and_upgrade(engine, parsed, migrations_dir)

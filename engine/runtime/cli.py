@@ -1,9 +1,11 @@
-"""The command line: `potluck demo | hub | run`, and the commands that ask a running engine or its files.
+"""The command line: `potluck COMMAND`, with demo, hub, run, join, leave, pause, resume, override, why, measure, status,
+projects, set, stop and export.
 
 Heavy parts are imported by the command that needs them, so that `potluck status` answers at once.
 """
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +17,7 @@ from engine.core.paths import Paths, default_paths
 
 EXIT_USER_ERROR = 1
 EXIT_INTERRUPTED = 130
+_STUN = re.compile(r"stun:(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::(?P<port>[0-9]{1,5}))?")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -49,7 +52,7 @@ def _add_servers(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     demo = commands.add_parser("demo", help="a hub and three volunteers on this computer, with the window")
     demo.add_argument("--minutes", type=_positive, help="end by itself after this many minutes of training")
     demo.add_argument("--headless", action="store_true", help="no window; show progress here")
-    demo.add_argument("--volunteers", type=int, default=2, choices=range(1, 9), help="beside your own (default 2)")
+    demo.add_argument("--volunteers", type=_volunteers, default=2, help="beside your own, 1 to 8 (default 2)")
     demo.add_argument("--keep", type=Path, metavar="DIR", help="keep all state in this folder (default: temporary)")
     hub = commands.add_parser("hub", help="serve a hub: catalogue, introductions, leaderboard")
     hub.add_argument("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1)")
@@ -65,7 +68,7 @@ def _add_servers(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     run.add_argument("--name", help="name on the leaderboard (default: hidden)")
     run.add_argument("--no-keyring", action="store_true", help="keep the key in a file of the profile's folder")
     run.add_argument("--loopback", action="store_true", help="only meet peers on this computer")
-    run.add_argument("--stun", action="append", default=[], metavar="URL", help="STUN server, stun:host:port")
+    run.add_argument("--stun", action="append", type=_stun, default=[], metavar="URL", help="as in stun:host:port")
     run.add_argument("--device", default="auto", choices=("auto", "cpu", "cuda", "mps"))
     run.add_argument("--unattended", action="store_true", help="do not pause while somebody uses this computer")
     run.add_argument("--detached", action="store_true", help="started by the window: log to the file only")
@@ -127,17 +130,35 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _positive(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
     if not 0 < value <= 24 * 60:
-        raise argparse.ArgumentTypeError("must be above 0 and at most 1440")
+        raise argparse.ArgumentTypeError("must be a number above 0 and at most 1440")
     return value
 
 
 def _port(text: str) -> int:
-    value = int(text)
-    if not 0 <= value <= 65535:
-        raise argparse.ArgumentTypeError("must be 0 to 65535")
-    return value
+    return _whole_number(text, 0, 65535)
+
+
+def _volunteers(text: str) -> int:
+    return _whole_number(text, 1, 8)
+
+
+def _whole_number(text: str, least: int, most: int) -> int:
+    usable = text.isascii() and text.isdigit() and len(text) <= len(str(most)) and least <= int(text) <= most
+    if not usable:
+        raise argparse.ArgumentTypeError(f"must be a number from {least} to {most}")
+    return int(text)
+
+
+def _stun(text: str) -> str:
+    found = _STUN.fullmatch(text)
+    if found is None or not 0 < int(found["port"] or 3478) <= 65535:
+        raise argparse.ArgumentTypeError("must look like stun:host:port, as in stun:stun.example.org:3478")
+    return text
 
 
 def _override(text: str) -> float | None:

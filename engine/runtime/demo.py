@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from engine.core.errors import UserError
 from engine.core.tasks import TaskOwner
 from engine.runtime.demo_processes import Processes
 from engine.runtime.demo_watch import Watched, settle, summarise
@@ -34,19 +35,31 @@ def run_demo(options: argparse.Namespace) -> int:
     """Run until the window closes, Ctrl-C comes, or the minutes are over; then clean up.
 
     Raises:
-        UserError: a part did not start.
+        UserError: the folder cannot be used, or a part did not start.
     """
     headless = options.headless or not has_display()
     if headless and not options.headless:
         sys.stderr.write("No display was found, so the demonstration runs in this terminal. Ctrl-C ends it.\n")
     kept: Path | None = options.keep.expanduser().absolute() if options.keep else None
-    base = kept or Path(tempfile.mkdtemp(prefix="potluck-demo-"))
-    base.mkdir(parents=True, exist_ok=True, mode=0o700)
+    base = _base_folder(kept)
     try:
         return asyncio.run(_Demo(base, options, headless).run())
     finally:
         if kept is None:
             shutil.rmtree(base, ignore_errors=True)
+
+
+def _base_folder(kept: Path | None) -> Path:
+    try:
+        base = kept or Path(tempfile.mkdtemp(prefix="potluck-demo-"))
+        base.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as error:
+        where = f"the folder {kept}" if kept else "a temporary folder"
+        raise UserError(
+            f"The demonstration cannot use {where}: {error.strerror or error}.",
+            "Name a folder that can be written with --keep.",
+        ) from error
+    return base
 
 
 def has_display() -> bool:

@@ -7,8 +7,8 @@ import asyncio
 import contextlib
 import datetime
 import logging
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
@@ -30,8 +30,6 @@ from engine.governor.policy import (
     UserPause,
     decide,
 )
-from engine.hardware.idle_watch import IdleWatcher
-from engine.hardware.probe import Prober
 from engine.runtime.account import accounted
 from engine.runtime.history import History
 from engine.runtime.power.clocks import asleep_seconds
@@ -40,15 +38,11 @@ from engine.runtime.power.keep_awake import KeepAwake
 from engine.runtime.power.news import PowerNews
 from engine.runtime.session import Session
 from engine.runtime.session_events import LeaveRequest, Limits
+from engine.runtime.tools import EngineTimes, InputWatcher, MachineReader
 from engine.store.service import Store
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS: Final = 2.0
-PAUSED_LOOK_SECONDS: Final = 5.0
-"""While nothing is computed, the machine is read less often."""
-
-RECORD_SECONDS: Final = 60.0
 LINGER_SECONDS: Final = 60.0
 """A stop that is not about the network keeps the links for so long: most stops are short."""
 
@@ -86,7 +80,7 @@ class GuestHost(Protocol):
     def keep_soon(self, name: str, write: Any) -> None:
         """Write to the store; it is held when that fails."""
 
-    async def hold_session(self, when: str) -> None:
+    async def hold_session(self, when: Literal["after_round", "now"]) -> None:
         """Leave the project in order ("after_round" or "now") and save; it stays joined."""
 
     def let_session(self) -> None:
@@ -101,14 +95,15 @@ class GuestHost(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GuestParts:
-    """What the governor works with; it closes `prober` and `keep_awake`."""
+    """What the governor works with; it closes `keep_awake`."""
 
     clock: Clock
     store: Store
     publisher: StatePublisher
-    prober: Prober
+    prober: MachineReader
     keep_awake: KeepAwake
     device: str = "auto"  # where the worker may compute, as the user started the engine
+    times: EngineTimes = field(default_factory=EngineTimes)
 
 
 class Guest:
@@ -136,7 +131,7 @@ class Guest:
         self._links_stale = False
         self._gap = GapWatch()
         self._history = History(parts.store, parts.clock, host.keep_soon)
-        self._watcher: IdleWatcher | None = None
+        self._watcher: InputWatcher | None = None
 
     # Life.
 
@@ -176,11 +171,11 @@ class Guest:
 
     def _pace(self) -> float:
         if self.decision.computes:
-            return LOOK_SECONDS
-        left = PAUSED_LOOK_SECONDS
+            return self._parts.times.governor_seconds
+        left = self._parts.times.paused_seconds
         if self.decision.resumes_at is not None:
             left = min(left, self.decision.resumes_at - self._clock.now())
-        return max(0.1, left)
+        return max(min(0.1, self._parts.times.paused_seconds), left)
 
     # What others ask.
 
@@ -400,7 +395,7 @@ class Guest:
         while True:
             await self._history.refresh(self._host.settings)
             self.note()
-            await asyncio.sleep(RECORD_SECONDS)
+            await asyncio.sleep(self._parts.times.record_seconds)
             self._history.record(self._machine, self.decision)
 
 

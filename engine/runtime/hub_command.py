@@ -2,11 +2,15 @@
 
 import argparse
 import asyncio
+import contextlib
 import logging
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import aiohttp
+import filelock
 import msgspec
 
 from engine.core.errors import UserError
@@ -27,6 +31,8 @@ from engine.runtime.lifetime import stop_event
 
 log = logging.getLogger(__name__)
 
+LOCK_NAME: Final = "hub.lock"
+
 
 class HubStarted(msgspec.Struct, frozen=True, kw_only=True):
     """The one line on standard output, JSON, for whoever started the hub."""
@@ -39,18 +45,39 @@ def run_hub(paths: Paths, options: argparse.Namespace) -> int:
     """Serve until asked to end.
 
     Raises:
-        UserError: the folder, database, port or a manifest cannot be used.
+        UserError: another hub runs on this folder, or the folder, database, port or a manifest cannot be used.
     """
     try:
         paths.ensure()
     except OSError as error:
-        raise UserError(f"Potluck cannot use its folder {paths.data_dir}: {error.strerror}.") from error
+        raise UserError(f"Potluck cannot use its folder {paths.data_dir}: {error.strerror or error}.") from error
     manifests = [_read_manifest(Path(name)) for name in options.publish]
     if options.bundled:
         manifests += bundled_manifests()
-    with configure(paths, console=True, name="hub"):
+    with configure(paths, console=True, name="hub"), _hub_lock(paths):
         asyncio.run(_serve(paths, options, manifests))
     return 0
+
+
+@contextlib.contextmanager
+def _hub_lock(paths: Paths) -> Iterator[None]:
+    """One hub a folder: two would write the same database. A dead hub's lock is freed by the system."""
+    lock = filelock.FileLock(paths.data_dir / LOCK_NAME, thread_local=False)
+    try:
+        lock.acquire(timeout=0)
+    except filelock.Timeout:
+        raise UserError(
+            f"A hub is already running on {paths.data_dir}.", "Use the one that runs, stop it first, or use --data-dir."
+        ) from None
+    except OSError as error:
+        raise UserError(
+            f"The hub cannot write to its folder {paths.data_dir}: {error.strerror or error}.",
+            "Free some space or allow writing there, then start again.",
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 async def _serve(paths: Paths, options: argparse.Namespace, manifests: list[Manifest]) -> None:

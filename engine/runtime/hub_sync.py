@@ -70,7 +70,13 @@ class HubSync:
         self._client = HubClient(url, parts.identity, parts.session)
         self._wake = asyncio.Event()
         self._backoff = Backoff(first_seconds=1.0, longest_seconds=30.0)
-        self._due: dict[str, float] = {}
+        self._steps: dict[str, tuple[float, Callable[[], Awaitable[None]]]] = {
+            "catalogue": (CATALOGUE_SECONDS, self.refresh_catalogue),
+            "name": (CATALOGUE_SECONDS, self._send_name),
+            "receipts": (RECEIPTS_SECONDS, self._send_receipts),
+            "leaderboard": (LEADERBOARD_SECONDS, self._fetch_leaderboard),
+        }
+        self._due = dict.fromkeys(self._steps, 0.0)
         self._project_id: str | None = None
         self._name = ""
         self._failing_since: float | None = None
@@ -92,44 +98,39 @@ class HubSync:
         self.wake("name")
 
     def wake(self, *what: str) -> None:
-        """Do these now; with none given, everything, and the backoff is forgotten."""
+        """Do these now, or once the hub is back; with none given everything at once, and the backoff is forgotten."""
         for name in what or tuple(self._due):
             self._due[name] = 0.0
         if not what:
             self._backoff.reset()
-        self._wake.set()
+        if not what or self._failing_since is None:
+            self._wake.set()
 
     async def run(self) -> None:
         """Until cancelled."""
-        steps: dict[str, tuple[float, Callable[[], Awaitable[None]]]] = {
-            "catalogue": (CATALOGUE_SECONDS, self.refresh_catalogue),
-            "name": (CATALOGUE_SECONDS, self._send_name),
-            "receipts": (RECEIPTS_SECONDS, self._send_receipts),
-            "leaderboard": (LEADERBOARD_SECONDS, self._fetch_leaderboard),
-        }
-        self._due = dict.fromkeys(steps, 0.0)
         while True:
-            wait = await self._turn(steps)
             self._wake.clear()
+            wait = await self._turn()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(wait):
                     await self._wake.wait()
 
-    async def _turn(self, steps: dict[str, tuple[float, Callable[[], Awaitable[None]]]]) -> float:
+    async def _turn(self) -> float:
         """Do what is due; seconds until something is due again."""
         now = self._parts.clock.monotonic()
-        for name, (every_seconds, step) in steps.items():
+        for name, (every_seconds, step) in self._steps.items():
             if self._due[name] > now:
                 continue
+            self._due[name] = now + every_seconds  # first, so that a wake meanwhile is not forgotten
             try:
                 await step()
             except HubRefused as error:  # this one thing; the rest may well be welcome
                 log.info("the hub refused: %s", error)
             except HubError as error:
+                self._due[name] = 0.0
                 return self._failed(error)
             except StoreError as error:
                 log.info("receipts wait: %s", error)  # the store has told the supervisor by its other writes
-            self._due[name] = now + every_seconds
         self._succeeded()
         return max(0.1, min(self._due.values()) - self._parts.clock.monotonic())
 

@@ -107,6 +107,11 @@ class SessionReport:
         )
 
 
+def _printable(name: str) -> str:
+    """A stranger's text reaches terminals: nothing in it may steer one."""
+    return "".join(letter for letter in name if letter.isprintable())
+
+
 def peer_rows(network: PeerNetwork, table: PeerTable, known: dict[PeerId, Progress]) -> tuple[PeerInfo, ...]:
     """Everyone with a link, in a stable order."""
     rows = []
@@ -116,7 +121,7 @@ def peer_rows(network: PeerNetwork, table: PeerTable, known: dict[PeerId, Progre
         rows.append(
             PeerInfo(
                 peer_id=peer_id,
-                name=progress.name if progress else "",
+                name=_printable(progress.name) if progress else "",
                 connected=True,
                 path=str(stats.path) if stats else "",
                 global_step=progress.global_step if progress else None,

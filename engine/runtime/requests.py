@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
@@ -10,6 +11,7 @@ import msgspec
 
 from engine.contract import commands as c
 from engine.contract.errors import ControlError
+from engine.contract.settings import parsed, shown
 from engine.contract.snapshot import EngineState
 from engine.contract.words import error_sentence
 from engine.control.client import ControlClient, EngineGone, connect
@@ -49,22 +51,22 @@ async def _join(client: ControlClient, options: argparse.Namespace) -> str:
     wanted: str = options.project
     link = wanted.startswith("potluck:")
     await client.request(c.OpenLink(link=wanted) if link else c.Join(project=wanted))
-    return status_text(await _state(client))
+    return status_text(await _state(client), time.time())
 
 
 async def _leave(client: ControlClient, options: argparse.Namespace) -> str:
     await client.request(c.Leave(when="now" if options.now else "after_round"))
-    return status_text(await _state(client))
+    return status_text(await _state(client), time.time())
 
 
 async def _pause(client: ControlClient, options: argparse.Namespace) -> str:
     await client.request(c.Pause(seconds=options.duration))
-    return status_text(await _state(client))
+    return status_text(await _state(client), time.time())
 
 
 async def _resume(client: ControlClient, options: argparse.Namespace) -> str:
     await client.request(c.Resume())
-    return status_text(await _state(client))
+    return status_text(await _state(client), time.time())
 
 
 async def _override(client: ControlClient, options: argparse.Namespace) -> str:
@@ -104,7 +106,7 @@ async def _status(client: ControlClient, options: argparse.Namespace) -> str:
     state = await _state(client)
     if options.json:
         return msgspec.json.format(msgspec.json.encode(state), indent=2).decode()
-    return status_text(state)
+    return status_text(state, time.time())
 
 
 async def _projects(client: ControlClient, options: argparse.Namespace) -> str:
@@ -118,21 +120,9 @@ async def _stop(client: ControlClient, options: argparse.Namespace) -> str:
 
 
 async def _set(client: ControlClient, options: argparse.Namespace) -> str:
-    await client.request(c.ChangeSettings(changes={options.name: _value(options.value)}))
-    return f"{options.name} is now {options.value}."
-
-
-def _value(text: str) -> str | int | float | bool | None:
-    """A number, true, false or none as such; anything else is text."""
-    words: dict[str, bool | None] = {"true": True, "yes": True, "false": False, "no": False, "none": None}
-    if text.lower() in words:
-        return words[text.lower()]
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+    await client.request(c.ChangeSettings(changes={options.name: parsed(options.name, options.value)}))
+    kept = getattr((await _state(client)).settings, options.name)
+    return f"{options.name} is now {shown(kept)}."
 
 
 _ASK: Final[dict[str, Callable[[ControlClient, argparse.Namespace], Awaitable[str]]]] = {

@@ -5,17 +5,22 @@ import asyncio
 import logging
 import secrets
 
+from engine.contract.errors import ControlError
 from engine.contract.reasons import ProblemAction, ProblemCode
+from engine.contract.settings import changed
+from engine.contract.snapshot import Settings
 from engine.control.endpoint import EngineLock
 from engine.control.server import ControlServer
 from engine.core.clock import SystemClock
 from engine.core.errors import UserError
 from engine.core.log import configure, hold_early_lines, register_secret
 from engine.core.paths import Paths
+from engine.hub.client import checked_hub_url
 from engine.identity.vault import load_or_create
 from engine.runtime.config import EngineConfig
 from engine.runtime.lifetime import StopEvent, stop_event
 from engine.runtime.supervisor import Supervisor
+from engine.store.errors import StoreReadError
 from engine.store.service import open_store
 
 log = logging.getLogger(__name__)
@@ -25,8 +30,9 @@ def run_engine(paths: Paths, options: argparse.Namespace) -> int:
     """Run until asked to end.
 
     Raises:
-        UserError: the folder, the store or the key cannot be used, or another engine runs on this profile.
+        UserError: an option, the folder, the store or the key cannot be used, or another engine runs on this profile.
     """
+    _check_options(options.hub, options.name)
     hold_early_lines()
     try:
         paths.ensure()
@@ -50,6 +56,20 @@ def run_engine(paths: Paths, options: argparse.Namespace) -> int:
     with configure(paths, level, console=not options.detached), EngineLock(paths):
         asyncio.run(_serve(config, with_parent=options.end_with_parent))
     return 0
+
+
+def _check_options(hub_url: str | None, name: str | None) -> None:
+    """Before anything begins, and in the options' own words."""
+    if hub_url:
+        try:
+            checked_hub_url(hub_url)
+        except UserError as error:
+            raise UserError(f"--hub: {error.sentence}", error.action) from error
+    if name is not None:
+        try:
+            changed(Settings(), {"display_name": name})
+        except ControlError as error:
+            raise UserError(f"--name {error.params['detail']}.", "Choose another name.") from error
 
 
 async def _serve(config: EngineConfig, *, with_parent: bool) -> None:
@@ -81,6 +101,11 @@ async def _serve(config: EngineConfig, *, with_parent: bool) -> None:
             async with server:
                 log.info("engine runs: peer %s, data in %s", loaded.identity.peer_id[:8], config.paths.data_dir)
                 await supervisor.run()
+        except StoreReadError as error:
+            raise UserError(
+                f"Potluck cannot read its records {error.path}: {error.detail}.",
+                "Move that file away; Potluck then begins with new ones.",
+            ) from error
         finally:
             watch.cancel()
 

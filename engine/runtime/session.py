@@ -134,7 +134,7 @@ class Session:
                 await self._load()
                 self._tasks.spawn("network", self._pump(parts.network.events()))
                 self._tasks.spawn("worker", self._pump(parts.trainer.events()))
-                await self._throttle()
+                await self._work.limit(self._limits)
                 await parts.trainer.start()
                 await parts.rendezvous.start()
                 await parts.network.start()
@@ -176,7 +176,9 @@ class Session:
         deadlines = [now + self._swarm.next_check_seconds(now)]
         waited_for = [self._leave_by]
         if self._round is not None:
-            waited_for += [self._round.next_deadline(), self._work.next_deadline()]
+            waited_for.append(self._round.next_deadline())
+            if not self._round.frozen:
+                waited_for.append(self._work.next_deadline())
         if self._fetch is not None:
             waited_for.append(self._fetch.next_deadline())
         deadlines += [at for at in waited_for if at is not None]
@@ -371,13 +373,9 @@ class Session:
         before, self._limits = self._limits, limits
         self._parts.network.set_upload_limit(limits.upload_bytes_per_second)
         if replace(before, upload_bytes_per_second=limits.upload_bytes_per_second) != limits:
-            await self._throttle()
+            await self._work.limit(limits)
             self._report.speed.restart()
             self._say_soon = True
-
-    async def _throttle(self) -> None:
-        limits = self._limits
-        await self._parts.trainer.throttle(limits.duty, limits.threads, gpu_duty=limits.gpu_duty, gentle=limits.gentle)
 
     # What follows from the events.
 
@@ -388,6 +386,7 @@ class Session:
         if self._fetch is not None:
             await self._advance_fetch(self._fetch, now)
         await self._peers.check_deadlines(now)
+        await self._rest_while_alone()
         self._say_progress(now)
         if self._leave_by is not None and now >= self._leave_by:
             await self._end(now)
@@ -406,8 +405,18 @@ class Session:
 
     def _has_work_to_hand_in(self) -> bool:
         """There is something accumulated, and enough others to take it."""
-        minimum_peers = self._parts.project.manifest.training.minimum_peers
-        return self._work.totals.samples > 0 and len(self._peers.ready()) + 1 >= minimum_peers
+        return self._work.totals.samples > 0 and self._enough_peers()
+
+    def _enough_peers(self) -> bool:
+        return len(self._peers.ready()) + 1 >= self._parts.project.manifest.training.minimum_peers
+
+    async def _rest_while_alone(self) -> None:
+        """More work than a round takes is worth nothing while too few computers are here for a round."""
+        target = self._parts.project.manifest.training.target_batch_samples
+        idle = self._round is None and self._fetch is None
+        if await self._work.halt(idle and self._work.totals.samples >= target and not self._enough_peers()):
+            self._report.speed.restart()
+            self._say_soon = True
 
     async def _follow_swarm(self, now: float) -> None:
         match self._swarm.decide(now):
@@ -547,7 +556,7 @@ class Session:
         model = self._parts.model
         measured = self._measuring.mine
         self._sequence += 1
-        rate = self._report.speed.samples_per_second if self._limits.duty > 0.0 and self._work.ready else None
+        rate = self._report.speed.samples_per_second if self._work.computing else None
         return Progress(
             sequence=self._sequence,
             global_step=model.global_step,

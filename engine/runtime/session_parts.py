@@ -16,7 +16,7 @@ from engine.runtime.parts import SessionParts
 from engine.runtime.project_folder import CHECKPOINTS_NAME, SCRATCH_NAME, keep_manifest
 from engine.runtime.session import Session
 from engine.runtime.session_events import Limits, SessionListener
-from engine.runtime.worker_trainer import WorkerTrainer
+from engine.runtime.worker_trainer import WorkerTerms, WorkerTrainer
 from engine.signaling.client import HubRoom
 from engine.signaling.messages import IceServer
 from engine.store.rows import JoinedProject
@@ -58,7 +58,12 @@ def make_session(
     )
     checkpoints = CheckpointStore(folder / CHECKPOINTS_NAME, project.manifest_hash, count)
     trainer = WorkerTrainer(
-        project, joined.signed.payload, identity.peer_id, folder / SCRATCH_NAME, clock, device=config.device
+        project,
+        joined.signed.payload,
+        identity.peer_id,
+        folder / SCRATCH_NAME,
+        clock,
+        WorkerTerms(device=config.device),
     )
     model = ModelState(project, checkpoints)
     return Session(SessionParts(identity, project, room, network, trainer, model, clock, listener), limits=limits)

@@ -6,9 +6,13 @@ from engine.contract.snapshot import EngineState, ProjectCard, SessionState
 from engine.contract.words import problem_sentences, status_sentence
 
 
-def status_text(state: EngineState) -> str:
-    """A few lines: the sentence of state, the project, today, and what is wrong."""
-    lines = [status_sentence(state.status, state.session, time_text=_clock_time)]
+def status_text(state: EngineState, now: float) -> str:
+    """A few lines: the sentence of state, the project, today, and what is wrong. `now`: seconds since the epoch."""
+
+    def time_text(at: float) -> str:
+        return clock_time(at, now)
+
+    lines = [status_sentence(state.status, state.session, time_text=time_text)]
     if state.session is not None:
         lines += _session_lines(state.session)
     today = state.today
@@ -21,9 +25,11 @@ def status_text(state: EngineState) -> str:
     return "\n".join(lines)
 
 
-def _clock_time(at: float) -> str:
-    """Hours and minutes here, of seconds since the epoch."""
-    return datetime.datetime.fromtimestamp(at).astimezone().strftime("%H:%M")
+def clock_time(at: float, now: float) -> str:
+    """Hours and minutes here, with the day when it is not today's; both in seconds since the epoch."""
+    when, today = (datetime.datetime.fromtimestamp(seconds).astimezone() for seconds in (at, now))
+    time_of_day = f"{when:%H:%M}"
+    return time_of_day if when.date() == today.date() else f"{when:%a} {when.day} {when:%b}, {time_of_day}"
 
 
 def _session_lines(session: SessionState) -> list[str]:

@@ -7,10 +7,8 @@ which only note what changed and publish it; commands from faces arrive in `hand
 import asyncio
 import contextlib
 import logging
-import os
-import secrets
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Literal
 
 import aiohttp
 import msgspec
@@ -19,26 +17,22 @@ import psutil
 from engine.contract import commands as c
 from engine.contract.errors import ControlError, ErrorCode
 from engine.contract.links import parse_link
-from engine.contract.reasons import ProblemAction, ProblemCode, RunState, Scalar
+from engine.contract.reasons import ProblemAction, ProblemCode, Reason, Scalar
 from engine.contract.settings import SettingValue, changed
 from engine.contract.snapshot import (
     CurvePoint,
     EngineInfo,
-    EngineState,
     HubStatus,
     Leaderboard,
     RoundInfo,
     SessionState,
     Settings,
-    Status,
 )
-from engine.contract.version import PRODUCT_VERSION
 from engine.control.dispatch import Face
 from engine.control.publisher import StatePublisher
 from engine.core.clock import Clock
 from engine.core.errors import UserError
 from engine.core.tasks import TaskOwner
-from engine.hardware.probe import Prober
 from engine.hub.client import Catalogue, CatalogueEntry, checked_hub_url
 from engine.hub.errors import HubError, HubNonsense
 from engine.identity.vault import IdentityStore, LoadedIdentity
@@ -47,65 +41,73 @@ from engine.manifest.errors import ManifestError
 from engine.manifest.verify import VerifiedManifest, open_signed
 from engine.runtime.answers import Answers
 from engine.runtime.catalogue import cards
-from engine.runtime.config import DEFAULT_HUB_URL, EngineConfig
+from engine.runtime.config import EngineConfig, settings_at_start
+from engine.runtime.curve import MAX_CURVE_POINTS, extended, round_row
 from engine.runtime.days import DayBook, local_date
+from engine.runtime.first_state import initial_state
 from engine.runtime.guest import Guest, GuestParts
 from engine.runtime.hub_sync import HubSync, HubSyncParts
+from engine.runtime.link_offer import catalogue_with
 from engine.runtime.machine_measure import MachineMeasure
-from engine.runtime.power.keep_awake import KeepAwake, lock_for_this_system
+from engine.runtime.power.keep_awake import KeepAwake
 from engine.runtime.power.news import Herald
-from engine.runtime.power.watch import watch_for_this_system
-from engine.runtime.problems import ProblemBoard
+from engine.runtime.problems import ProblemBoard, folder_trouble
 from engine.runtime.session import Session
-from engine.runtime.session_events import LeaveRequest, NameChange, WatcherChange, WorkerRestart
-from engine.runtime.session_parts import make_session
-from engine.runtime.status import Circumstances, status_of
+from engine.runtime.session_events import NameChange, WatcherChange, WorkerRestart
+from engine.runtime.session_keeper import SessionKeeper
+from engine.runtime.status import Circumstances, UnmetPeers, status_of
+from engine.runtime.tools import EngineTools
 from engine.store.errors import StoreError
-from engine.store.rows import DayCounters, JoinedProject, RoundRow
+from engine.store.rows import DayCounters, JoinedProject
 from engine.store.service import Store
 
 log = logging.getLogger(__name__)
-
-JOIN_AGAIN_SECONDS: Final = 2.0
-SAVE_SECONDS: Final = 5.0
-SESSION_RESTART_SECONDS: Final = 10.0
-MAX_CURVE_POINTS: Final = 600
 
 
 class Supervisor:
     """One engine from `run`'s start to its end."""
 
-    def __init__(self, config: EngineConfig, store: Store, loaded: LoadedIdentity, clock: Clock) -> None:
+    def __init__(
+        self,
+        config: EngineConfig,
+        store: Store,
+        loaded: LoadedIdentity,
+        clock: Clock,
+        tools: EngineTools | None = None,
+    ) -> None:
+        tools = tools or EngineTools()
         self._config = config
+        self._tools = tools
         self._store = store
         self._identity = loaded.identity
         self._clock = clock
         self._tasks = TaskOwner("engine", close_seconds=20.0)
         self._stop = asyncio.Event()
+        self._begun = asyncio.Event()  # loaded: commands are carried out from here on
         self._settings = Settings()
         self._urgent = False
-        self._prober = Prober(config.paths.data_dir)
+        self._reader = tools.make_reader(config.paths.data_dir)
         self._answers = Answers(store, clock)
         self._problems = ProblemBoard()
         self._days = DayBook(local_date(clock.now()), DayCounters())
         self._catalogue: dict[str, CatalogueEntry] = {}
+        self._refused: set[str] = set()  # why entries of the catalogue were dropped
         self._joined: JoinedProject | None = None
         self._project: VerifiedManifest | None = None
-        self._session: Session | None = None
-        self._session_task: asyncio.Task[None] | None = None
-        self._session_lock = asyncio.Lock()
-        self._leaving = False
+        self._keeper = SessionKeeper(self, self._tasks, tools.times.restart_seconds)
+        self._unusable: tuple[str, Reason] | None = None  # why no session could begin: its card, and the state's reason
+        self._unmet = UnmetPeers()
+        self._wanted = config.join or ""  # to be joined as soon as the hub lists it
+        self._joining = asyncio.Lock()  # one project is left before another is joined
         self._sync: HubSync | None = None
         self._sync_task: asyncio.Task[None] | None = None
         self._http: aiohttp.ClientSession | None = None
         self._wants_samples = False
         self._process = psutil.Process()
-        self.publisher = StatePublisher(_initial_state(config, loaded, clock.now()))
+        self.publisher = StatePublisher(initial_state(config, loaded, clock.now()))
+        lock = KeepAwake(tools.make_lock())
         self._guest = Guest(
-            self,
-            GuestParts(
-                clock, store, self.publisher, self._prober, KeepAwake(lock_for_this_system()), device=config.device
-            ),
+            self, GuestParts(clock, store, self.publisher, self._reader, lock, config.device, tools.times)
         )
         self._measure = MachineMeasure(config.paths, clock, self.publisher, self._guest)
         if loaded.store is IdentityStore.FILE and loaded.notice:
@@ -115,50 +117,43 @@ class Supervisor:
 
     async def run(self) -> None:
         """Until `stop`. Leaves the round politely and saves before it returns."""
+        with contextlib.closing(self._reader):
+            await self._run()
+
+    async def _run(self) -> None:
         async with aiohttp.ClientSession() as self._http, self._tasks:
             await self._load()
             self._tasks.spawn("governor", self._guest.run())
             self._tasks.spawn("measuring", self._measure.run())
             self._tasks.spawn("saver", self._save_regularly())
             self._start_sync()
-            if self._joined is not None:
-                self._start_session(self._joined)
-            power = watch_for_this_system(Herald(self._guest.on_news, asyncio.get_running_loop()))
+            await self._start_again()
+            power = self._tools.make_watch(Herald(self._guest.on_news, asyncio.get_running_loop()))
             power.start()
+            self._begun.set()
             if self._config.join:
-                self._tasks.spawn("join", self._join_when_possible(self._config.join))
+                self._tasks.spawn("join", self._join_when_possible())
             try:
                 await self._stop.wait()
                 log.info("stopping")
-                await self._end_session("now" if self._urgent else "after_round")
+                await self._leave("now" if self._urgent else "after_round", forget=False)
                 await self._save(ending=True)
             finally:
                 await asyncio.to_thread(power.close)
-        self._prober.close()
 
     def stop(self, *, urgent: bool = False) -> None:
         """End in order; when `urgent` without waiting for a round. Safe to repeat."""
         self._urgent = self._urgent or urgent
         self._stop.set()
-        if urgent and self._session is not None:
-            self._session.post(LeaveRequest("now"))
+        if urgent:
+            self._keeper.hasten("now")
 
     async def _load(self) -> None:
         settings = await self._store.load_settings()
-        changes: dict[str, SettingValue] = {}
-        if self._config.hub_url:
-            changes["hub_url"] = checked_hub_url(self._config.hub_url)
-        elif not settings.hub_url:
-            changes["hub_url"] = DEFAULT_HUB_URL
-        if self._config.name is not None:
-            changes["display_name"] = self._config.name
-        if self._config.ignore_user_activity:
-            # Nobody to be a guest of; and the other programs may be more volunteers.
-            changes |= {"pause_while_in_use": False, "foreign_cpu_percent": 0}
-        try:
-            self._settings = changed(settings, changes)
-        except ControlError as error:
-            raise UserError(f"The option cannot be used: {error.params.get('detail', '')}.") from error
+        for problem_id in await self._store.dismissed_problems():
+            self._problems.dismiss(problem_id)
+        self._publish_problems()
+        self._settings = settings_at_start(self._config, settings)
         if self._settings != settings:
             await self._keep(self._store.save_settings(self._settings))
         date = local_date(self._clock.now())
@@ -169,7 +164,7 @@ class Supervisor:
 
     async def _save_regularly(self) -> None:
         while True:
-            await asyncio.sleep(SAVE_SECONDS)
+            await asyncio.sleep(self._tools.times.save_seconds)
             await self._save()
 
     async def _save(self, *, ending: bool = False) -> None:
@@ -210,10 +205,10 @@ class Supervisor:
 
     @property
     def session(self) -> Session | None:
-        return self._session
+        return self._keeper.session
 
     def engine_info(self) -> EngineInfo:
-        session = self._session
+        session = self._keeper.session
         return msgspec.structs.replace(
             self.publisher.state.engine,
             memory_bytes=int(self._process.memory_info().rss),
@@ -223,12 +218,12 @@ class Supervisor:
     def on_decision(self) -> None:
         self._publish_status()
 
-    async def hold_session(self, when: str) -> None:
-        await self._end_session(when, held=True)
+    async def hold_session(self, when: Literal["after_round", "now"]) -> None:
+        await self._leave(when, forget=False, held=True)
 
     def let_session(self) -> None:
-        if self._joined is not None and self._session_task is None and not self._stop.is_set():
-            self._start_session(self._joined)
+        if not self._stop.is_set():
+            self._tasks.spawn("session again", self._start_again())
         if self._sync is not None:
             self._sync.wake()
 
@@ -243,13 +238,21 @@ class Supervisor:
         Raises:
             ControlError: refused.
         """
+        if isinstance(command, c.StopEngine):
+            self.stop()
+            return None
+        await self._begun.wait()
+        return await self._carry_out(command)
+
+    async def _carry_out(self, command: c.Command) -> Any:
         match command:
             case c.Join(project=project):
                 return await self._join(project)
             case c.OpenLink(link=link):
                 return await self._open_link(link)
             case c.Leave(when=when):
-                await self._end_session(when, forget=True)
+                self._wanted = ""
+                await self._leave(when, forget=True)
             case c.Pause() | c.Resume() | c.Override() | c.CancelOverride():
                 self._guest.obey(command)
             case c.ChangeSettings(changes=changes):
@@ -257,14 +260,11 @@ class Supervisor:
             case c.RefreshHub():
                 await self._refresh_hub()
             case c.DismissProblem(problem_id=problem_id):
-                self._problems.remove(problem_id)
-                self._publish_problems()
+                await self._dismiss(problem_id)
             case c.RestartWorker():
                 self._restart_worker()
             case c.MeasureMachine() | c.CancelMeasure():
                 self._measure.obey(command)
-            case c.StopEngine():
-                self.stop()
             case _:
                 return await self._answers.answer(command, self.publisher.state, self._joined)
         return None
@@ -272,8 +272,7 @@ class Supervisor:
     def on_faces(self, faces: tuple[Face, ...]) -> None:
         """Who is connected: nobody who shows them, and the model writes no samples."""
         self._wants_samples = any(face.wants_samples for face in faces)
-        if self._session is not None:
-            self._session.post(WatcherChange(self._wants_samples))
+        self._keeper.post(WatcherChange(self._wants_samples))
 
     async def _join(self, wanted: str) -> dict[str, str]:
         entry = self._find(wanted)
@@ -283,18 +282,24 @@ class Supervisor:
         if entry is None:
             raise ControlError(ErrorCode.UNKNOWN_PROJECT, project=wanted[:80])
         project_id = entry.verified.project_id
-        if self._joined is not None and self._joined.project_id == project_id and not self._leaving:
+        if self._joined is not None and self._joined.project_id == project_id and not self._keeper.leaving:
             return {"project_id": project_id}
         card = next((row for row in self.publisher.state.projects if row.project_id == project_id), None)
         if card is not None and card.unusable_because:
             raise ControlError(ErrorCode.PROJECT_UNUSABLE, detail=card.unusable_because)
-        await self._end_session("now", forget=True)
-        joined = JoinedProject(
-            project_id=project_id, hub_url=self._settings.hub_url, signed=entry.signed, joined_at=self._clock.now()
-        )
-        await self._keep(self._store.join_project(joined))
-        self._joined = joined
-        self._start_session(joined)
+        self._keeper.hasten("now")
+        async with self._joining:
+            if self._stop.is_set():
+                raise ControlError(ErrorCode.BAD_REQUEST, detail="the engine is stopping")
+            await self._end_session("now", forget=True)
+            joined = JoinedProject(
+                project_id=project_id, hub_url=self._settings.hub_url, signed=entry.signed, joined_at=self._clock.now()
+            )
+            await self._keep(self._store.join_project(joined))
+            self._joined, self._wanted = joined, ""
+            if self._problems.mend(ProblemCode.STORE_REPLACED):  # what it asked for is done
+                self._publish_problems()
+            await self._start_session(joined)
         return {"project_id": project_id}
 
     def _find(self, wanted: str) -> CatalogueEntry | None:
@@ -303,23 +308,31 @@ class Supervisor:
         named = [entry for entry in self._catalogue.values() if entry.verified.manifest.name == wanted]
         return named[0] if len(named) == 1 else None
 
-    async def _join_when_possible(self, wanted: str) -> None:
-        """The hub may come up after this engine: try until it works or the engine ends."""
-        while True:
+    async def _join_when_possible(self) -> None:
+        """The hub may come up after this engine: try until it works, another word is given, or the engine ends."""
+        while wanted := self._wanted:
             try:
                 await self._join(wanted)
                 return
             except ControlError as error:
                 if error.code not in (ErrorCode.HUB_UNREACHABLE, ErrorCode.UNKNOWN_PROJECT):
+                    self._wanted = ""
+                    self._publish_status()
                     log.error("cannot join %s: %s", wanted, error)
                     return
                 log.info("cannot join %s yet: %s", wanted, error)
-            await asyncio.sleep(JOIN_AGAIN_SECONDS)
+            await asyncio.sleep(self._tools.times.governor_seconds)
 
     async def _open_link(self, text: str) -> dict[str, str]:
+        """The link's hub is asked first: a link that leads nowhere changes nothing."""
         link = parse_link(text)
-        if link.hub.rstrip("/") != self._settings.hub_url.rstrip("/"):
-            await self._change_settings({"hub_url": link.hub})
+        if link.hub.rstrip("/") == self._settings.hub_url.rstrip("/"):
+            return await self._join(link.project)
+        if self._http is None:
+            raise RuntimeError("the engine is not running")
+        catalogue = await catalogue_with(link, self._identity, self._http, self.publisher.state.machine)
+        await self._change_settings({"hub_url": link.hub})
+        self.on_catalogue(catalogue)
         return await self._join(link.project)
 
     async def _change_settings(self, changes: Mapping[str, SettingValue]) -> None:
@@ -337,103 +350,95 @@ class Supervisor:
         if after.display_name != before.display_name:
             if self._sync is not None:
                 self._sync.want_name(after.display_name)
-            if self._session is not None:
-                self._session.post(NameChange(after.display_name))
+            self._keeper.post(NameChange(after.display_name))
         self._guest.look_again()
 
     def _restart_worker(self) -> None:
-        if self._session is None:
+        if self._keeper.session is None:
             raise ControlError(ErrorCode.NO_PROJECT)
         for code in (ProblemCode.WORKER_FAILED, ProblemCode.MODEL_MISMATCH, ProblemCode.DATA_UNAVAILABLE):
             self._problems.mend(code)
         self._publish_problems()
-        self._session.post(WorkerRestart())
+        self._keeper.post(WorkerRestart())
 
     # The session.
 
-    def _start_session(self, joined: JoinedProject) -> None:
+    async def _start_session(self, joined: JoinedProject) -> None:
         try:
-            self._project = open_signed(joined.signed)
+            project = open_signed(joined.signed)
         except ManifestError as error:
             self._add_problem(ProblemCode.MANIFEST_REFUSED, ProblemAction.DISMISS, {"detail": str(error)})
             self._joined = None
             return
-        self._leaving = False
-        if not self._guest.lets_sessions:
-            self._publish_projects()
-            self._publish_status()
-            return
-        self._session_task = self._tasks.spawn("session", self._run_session(joined, self._project))
+        self._project = project
+        with contextlib.suppress(StoreError):
+            self.publisher.update(curve=await self._store.load_curve(project.project_id, MAX_CURVE_POINTS))
+        if self._guest.lets_sessions:  # else it begins later, by `let_session`
+            self._keeper.start(joined, project)
         if self._sync is not None:
             self._sync.want_board(joined.project_id)
         self._publish_projects()
         self._publish_status()
 
-    async def _run_session(self, joined: JoinedProject, project: VerifiedManifest) -> None:
-        """Run the project's session, again after a failure, until it is left."""
+    async def _start_again(self) -> None:
+        """The joined project's session, if there is one to run and none runs."""
+        async with self._joining:
+            if self._joined is not None and not self._keeper.started and not self._stop.is_set():
+                await self._start_session(self._joined)
+
+    async def _leave(self, when: Literal["after_round", "now"], *, forget: bool, held: bool = False) -> None:
+        """Leave the project: with `forget` for good, with `held` until the limits allow it, else for this run."""
+        self._keeper.hasten(when, held=held)
+        async with self._joining:
+            await self._end_session(when, forget=forget, held=held)
+
+    async def _end_session(self, when: Literal["after_round", "now"], *, forget: bool, held: bool = False) -> None:
+        await self._keeper.end(when, held=held)
+        self._usable_again()
+        if forget and self._joined is not None:
+            await self._keep(self._store.leave_project(self._clock.now()))
+            self._joined, self._project = None, None
+            if self._sync is not None:
+                self._sync.want_board(None)
+            self.publisher.update(curve=(), leaderboard=Leaderboard())
+        self._publish_projects()
+        self._publish_status()
+
+    # What the keeper of the session asks and tells (KeeperListener).
+
+    def new_session(self, joined: JoinedProject, project: VerifiedManifest) -> Session:
         if self._http is None:
             raise RuntimeError("the engine is not running")
-        with contextlib.suppress(StoreError):
-            self.publisher.update(curve=await self._store.load_curve(project.project_id, MAX_CURVE_POINTS))
-        while True:
-            try:
-                session = make_session(
-                    self._config, self._identity, joined, project, self._http, self._clock, self, self._guest.limits
-                )
-                self._session = session
-                session.post(NameChange(self._settings.display_name))
-                session.post(WatcherChange(self._wants_samples))
-                await session.run()
-                return
-            except (UserError, OSError) as error:
-                log.info("the session ended: %s", error)
-                detail = str(error)
-                self._add_problem(
-                    ProblemCode.CHECKPOINT_UNREADABLE,
-                    ProblemAction.NONE,
-                    {"path": str(self._config.paths.project_dir(project.project_id)), "detail": detail[:200]},
-                )
-            except Exception:  # Border: a fault in one session must end neither the engine nor the window's link to it.
-                report_id = secrets.token_hex(4)
-                log.exception("the session failed; report %s", report_id)
-                self._add_problem(
-                    ProblemCode.INTERNAL,
-                    ProblemAction.DISMISS,
-                    {"report_id": report_id, "detail": "the session failed"},
-                )
-            finally:
-                self._session = None
-                self.publisher.update(session=None)
-                self._publish_status()
-            await asyncio.sleep(SESSION_RESTART_SECONDS)
+        session = self._tools.make_session(
+            self._config, self._identity, joined, project, self._http, self._clock, self, self._guest.limits
+        )
+        session.post(NameChange(self._settings.display_name))
+        session.post(WatcherChange(self._wants_samples))
+        return session
 
-    async def _end_session(self, when: Any, *, forget: bool = False, held: bool = False) -> None:
-        """Leave the project: with `forget` for good, with `held` until the limits allow it, else for this run."""
-        async with self._session_lock:
-            task, session = self._session_task, self._session
-            if task is not None:
-                self._leaving = not held
-                self._publish_status()
-                if session is not None:
-                    session.post(LeaveRequest(when))
-                else:
-                    task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await asyncio.wait({task})
-                self._session_task = None
-            self._leaving = False
-            if forget and self._joined is not None:
-                await self._keep(self._store.leave_project(self._clock.now()))
-                self._joined, self._project = None, None
-                if self._sync is not None:
-                    self._sync.want_board(None)
-                self.publisher.update(curve=(), leaderboard=Leaderboard())
-            self._publish_projects()
-            self._publish_status()
+    def on_leaving(self) -> None:
+        self._publish_status()
+
+    def on_session_unusable(self, project: VerifiedManifest, error: UserError | OSError) -> None:
+        trouble = folder_trouble(error, self._config.paths.project_dir(project.project_id))
+        self._usable_again()
+        card = self._add_problem(trouble.code, ProblemAction.DISMISS, trouble.params)
+        self._unusable = (card, trouble.reason)
+
+    def _usable_again(self) -> None:
+        if self._unusable is not None:
+            self._problems.remove(self._unusable[0])
+            self._unusable = None
+            self._publish_problems()
+
+    def on_session_over(self) -> None:
+        self.publisher.update(session=None)
+        self._publish_status()
 
     # What the session tells (SessionListener).
 
     def on_session_changed(self, state: SessionState) -> None:
+        self._usable_again()  # it runs after all
         self._days.note_traffic(state)
         self._measure.on_traffic(state)
         self.publisher.update(session=state, today=self._days.today())
@@ -444,32 +449,13 @@ class Supervisor:
             return
         if info.committed:
             self._days.add_round(info.my_tokens)
-        row = RoundRow(
-            project_id=self._joined.project_id,
-            round_id=info.round_id,
-            global_step=info.global_step,
-            committed=info.committed,
-            members=info.members,
-            tokens=info.tokens,
-            my_tokens=info.my_tokens,
-            seconds=info.seconds,
-            at=info.at,
-            train_loss=train_loss,
-            detail=info.detail,
-        )
+        row = round_row(self._joined.project_id, info, train_loss)
         self.keep_soon("round", self._store.add_round(row))
 
     def on_curve_point(self, point: CurvePoint) -> None:
         if self._joined is None:
             return
-        curve = self.publisher.state.curve
-        if curve and curve[-1].global_step >= point.global_step:
-            curve = tuple(point if old.global_step == point.global_step else old for old in curve)
-        else:
-            curve = (*curve, point)
-        if len(curve) > MAX_CURVE_POINTS:
-            curve = (curve[0], *curve[1 : -MAX_CURVE_POINTS // 2 : 2], *curve[-MAX_CURVE_POINTS // 2 :])
-        self.publisher.update(curve=curve)
+        self.publisher.update(curve=extended(self.publisher.state.curve, point))
         self.keep_soon("curve", self._store.add_curve_point(self._joined.project_id, point))
 
     def on_receipts(self, receipts: list[SignedReceipt]) -> None:
@@ -516,7 +502,7 @@ class Supervisor:
 
     async def _refresh_hub(self) -> None:
         if self._sync is None:
-            raise ControlError(ErrorCode.HUB_UNREACHABLE, url=self._settings.hub_url, detail="the engine is starting")
+            raise RuntimeError("the engine has not begun")
         try:
             await self._sync.refresh_catalogue()
         except HubError as error:
@@ -532,12 +518,15 @@ class Supervisor:
 
     def on_catalogue(self, catalogue: Catalogue) -> None:
         self._catalogue = {entry.verified.project_id: entry for entry in catalogue.projects}
-        for dropped in catalogue.dropped:
-            self._add_problem(ProblemCode.MANIFEST_REFUSED, ProblemAction.DISMISS, {"detail": dropped.reason})
+        refused = {dropped.reason for dropped in catalogue.dropped}
+        for reason in sorted(refused - self._refused):  # what is known already may have been dismissed
+            self._add_problem(ProblemCode.MANIFEST_REFUSED, ProblemAction.DISMISS, {"detail": reason})
+        self._refused = refused
         self._publish_projects()
 
     def on_leaderboard(self, board: Leaderboard) -> None:
-        self.publisher.update(leaderboard=board)
+        if self._joined is not None and board.project_id == self._joined.project_id:  # not one that was left meanwhile
+            self.publisher.update(leaderboard=board)
 
     def on_hub_trouble(self, error: HubError, lasting_seconds: float) -> None:
         code = ProblemCode.HUB_NONSENSE if isinstance(error, HubNonsense) else ProblemCode.HUB_UNREACHABLE
@@ -552,14 +541,20 @@ class Supervisor:
     # Publishing.
 
     def _publish_status(self) -> None:
-        state = self.publisher.state
+        state, joined = self.publisher.state, self._joined
+        entry = self._catalogue.get(joined.project_id) if joined is not None and state.hub.connected else None
+        peers_now = entry.peers_now if entry is not None else None
         what = Circumstances(
             joined=self._joined is not None,
-            leaving=self._leaving,
+            leaving=self._keeper.leaving,
             minimum_peers=self._project.manifest.training.minimum_peers if self._project else 1,
             session=state.session,
             decision=self._guest.decision,
             hub=state.hub,
+            leaving_now=self._keeper.leaving_now,
+            joining=self._wanted,
+            others_unmet=self._unmet.count(state.session, peers_now, self._clock.monotonic()),
+            unusable=self._unusable[1] if self._unusable is not None else None,
         )
         self.publisher.update(status=status_of(what, state.status, self._clock.now()))
         self._guest.note()
@@ -574,24 +569,16 @@ class Supervisor:
     def _publish_today(self) -> None:
         self.publisher.update(today=self._days.today())
 
+    async def _dismiss(self, problem_id: str) -> None:
+        lasting = self._problems.dismiss(problem_id)
+        self._publish_problems()
+        if lasting:
+            await self._keep(self._store.dismiss_problem(problem_id, self._clock.now()))
+
     def _publish_problems(self) -> None:
         self.publisher.update(problems=self._problems.shown())
 
-    def _add_problem(self, code: ProblemCode, action: ProblemAction, params: dict[str, Scalar]) -> None:
-        self._problems.add(code, action, params, self._clock.now())
+    def _add_problem(self, code: ProblemCode, action: ProblemAction, params: dict[str, Scalar]) -> str:
+        problem = self._problems.add(code, action, params, self._clock.now())
         self._publish_problems()
-
-
-def _initial_state(config: EngineConfig, loaded: LoadedIdentity, now: float) -> EngineState:
-    return EngineState(
-        engine=EngineInfo(
-            version=PRODUCT_VERSION,
-            pid=os.getpid(),
-            started_at=now,
-            peer_id=loaded.identity.peer_id,
-            identity_store=str(loaded.store),
-            data_dir=str(config.paths.data_dir),
-        ),
-        status=Status(state=RunState.IDLE, since=now),
-        hub=HubStatus(url="", connected=False),
-    )
+        return problem.problem_id

@@ -1,9 +1,11 @@
 """What this computer's worker has accumulated towards the step in progress, and whether it can go on from there."""
 
+from dataclasses import replace
 from typing import Final
 
 from engine.checkpoints.state import Vector
 from engine.runtime.model import ModelState
+from engine.runtime.session_events import Limits
 from engine.runtime.trainer import Trainer
 from engine.training.protocol import Accumulated, Carried, Frozen
 
@@ -26,6 +28,9 @@ class Work:
         self._can_keep = False  # the worker still holds the gradients of its last freeze
         self._unanswered = 0  # freezes
         self._asked_at = 0.0  # the oldest of them
+        self._limits = Limits(duty=1.0, threads=1)
+        self.halted = False
+        """Not computing, since enough is accumulated and nobody is there to share it with."""
 
     def responds(self, now: float) -> bool:
         """Whether a freeze can be expected to be answered: a worker that hangs is as good as none."""
@@ -42,6 +47,29 @@ class Work:
     def spend(self) -> None:
         """What was accumulated is used up, or worth nothing."""
         self.totals, self.carried = NOTHING, None
+
+    @property
+    def computing(self) -> bool:
+        """A worker stands and is let compute."""
+        limits = self._limits
+        on_processor = limits.gpu_duty is None or self._trainer.device.startswith("cpu")
+        duty = limits.duty if on_processor else limits.gpu_duty
+        return self.ready and bool(duty) and not self.halted
+
+    async def limit(self, limits: Limits) -> None:
+        """How much the worker may do, when it is not halted."""
+        self._limits = limits
+        if self.halted:
+            limits = replace(limits, duty=0.0, gpu_duty=0.0)
+        await self._trainer.throttle(limits.duty, limits.threads, gpu_duty=limits.gpu_duty, gentle=limits.gentle)
+
+    async def halt(self, halted: bool) -> bool:
+        """Let the worker compute nothing, or go on within its limits; whether that is a change."""
+        if halted == self.halted:
+            return False
+        self.halted = halted
+        await self.limit(self._limits)
+        return True
 
     async def freeze(self, now: float) -> None:
         """Ask for the accumulated gradients; `on_frozen` tells which answer counts."""

@@ -4,7 +4,8 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -45,29 +46,44 @@ log = logging.getLogger(__name__)
 HOPELESS: Final = frozenset({"model_mismatch", "data_unavailable"})
 """Kinds of failure that another start would only repeat."""
 
-
 ASK_AGAIN_SECONDS: Final = 5.0
 """A worker that should rest but is in a round is asked for again so often."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerTerms:
+    """Where a worker computes, and what patience there is with it."""
+
+    device: str = "auto"
+    times: HostTimes = field(default_factory=HostTimes)
+    policy: Callable[[], RestartPolicy] = RestartPolicy
 
 
 class WorkerTrainer:
     """Implements `Trainer`. One task lives from `start` to `close` and owns each worker in turn."""
 
     def __init__(
-        self, project: VerifiedManifest, payload: bytes, peer_id: str, folder: Path, clock: Clock, device: str = "auto"
+        self,
+        project: VerifiedManifest,
+        payload: bytes,
+        peer_id: str,
+        folder: Path,
+        clock: Clock,
+        terms: WorkerTerms | None = None,
     ) -> None:
+        terms = terms or WorkerTerms()
         self._project = project
         self._payload = payload
         self._peer_id = peer_id
         self._folder = folder
         self._clock = clock
-        self._residence = Residence(device)
+        self._residence = Residence(terms.device)
         self._changed, self._moved = asyncio.Event(), asyncio.Event()  # what `_residence` goes by, for two who wait
         self._resting = False
-        self._times = HostTimes()
+        self._times = terms.times
         self._tasks = TaskOwner("trainer", close_seconds=15.0)
         self._events: asyncio.Queue[TrainerEvent | None] = asyncio.Queue()
-        self._policy = RestartPolicy()
+        self._policy = terms.policy()
         self._again = asyncio.Event()
         self._vectors: SharedVectors | None = None
         self._host: WorkerHost | None = None

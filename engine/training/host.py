@@ -22,6 +22,10 @@ log = logging.getLogger(__name__)
 STDERR_LINES: Final = 50
 _READ_BYTES: Final = 65_536
 _MAX_LINE_CHARS: Final = 500
+_KEPT_BLOCK_BYTES: Final = 32 * 1024**2
+_KEPT_FREE_BYTES: Final = 2**31 - 1
+"""For glibc: every micro-batch needs the memory of the one before, so giving it back to the system between them only
+costs page faults (several percent of a small model's speed). Other C libraries ignore it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,6 +321,8 @@ def worker_environment(base: Mapping[str, str], threads: int) -> dict[str, str]:
         "OMP_NUM_THREADS": count,
         "MKL_NUM_THREADS": count,
         "OMP_WAIT_POLICY": "PASSIVE",
+        "MALLOC_MMAP_THRESHOLD_": str(_KEPT_BLOCK_BYTES),
+        "MALLOC_TRIM_THRESHOLD_": str(_KEPT_FREE_BYTES),
         "PYTHONPATH": f"{root}{os.pathsep}{path}" if path else root,
     }
 

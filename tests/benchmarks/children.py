@@ -1,6 +1,7 @@
 """The processes that a benchmark starts. None outlives it: each is asked to end, then killed.
 
-Engines, hub and plain loop also end by themselves when the pipe from here closes, that is, if this process is killed.
+All but the window also end by themselves when the pipe from here closes, that is, if this process is killed; the window
+does when its screen is gone.
 """
 
 import asyncio
@@ -26,8 +27,8 @@ STOP_SECONDS: Final = 25.0
 POLL_SECONDS: Final = 0.005
 ERROR_BYTES: Final = 4000
 SCREEN: Final = ("Xvfb", "-displayfd", "1", "-screen", "0", "1600x1000x24", "-nolisten", "tcp")
-ASKED_BY_SIGNAL: Final = frozenset({"window", "screen"})
-"""The others end when their standard input does."""
+UNTIL_INPUT_ENDS: Final = ("sh", "-c", '"$@" & read -r _; kill $!; wait', "sh")
+"""Runs a command that cannot itself watch the pipe from here."""
 
 
 class BenchmarkFailed(Exception):
@@ -135,7 +136,7 @@ class Children:
         Raises:
             BenchmarkFailed: it did not start.
         """
-        line = await self.line("screen", await self._spawn("screen", SCREEN, stdout=PIPE))
+        line = await self.line("screen", await self._spawn("screen", (*UNTIL_INPUT_ENDS, *SCREEN), stdout=PIPE))
         return f":{line.decode().strip()}"
 
     async def line(self, name: str, process: Process) -> bytes:
@@ -214,7 +215,7 @@ class PlainTrainer:
 async def _end(name: str, process: Process) -> None:
     if process.stdin is not None:
         process.stdin.close()
-    if name in ASKED_BY_SIGNAL and process.returncode is None:
+    if name == "window" and process.returncode is None:
         process.terminate()
     try:
         async with asyncio.timeout(STOP_SECONDS):

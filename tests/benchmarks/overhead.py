@@ -197,6 +197,11 @@ def throughput_figures(answers: Sequence[Answer], turns: Sequence[EngineTurn], b
         "round_seconds": spread([turn.round_seconds for turn in turns]),
         "engine_busy_processors_while_training": spread([turn.engine_cpu for turn in turns]),
         "worker_busy_processors_while_training": spread([turn.worker_cpu for turn in turns]),
+        "plain_busy_processors": spread([answer.cpu_seconds / answer.seconds for answer in answers]),
+        "others_busy_processors_beside_engine": spread([turn.others_cpu for turn in turns]),
+        "others_busy_processors_beside_plain": spread(
+            [answer.others_cpu_seconds / answer.seconds for answer in answers]
+        ),
     }
 
 

@@ -24,6 +24,7 @@ from engine.manifest.parse import parse
 from engine.training.models import build_model
 from engine.training.worker import LOWEST_NICENESS, lower_priority
 from tests.benchmarks.plain_protocol import Answer, Request
+from tests.benchmarks.processors import busy_seconds
 
 CHOSEN_MICRO_BATCHES: Final = 4096
 
@@ -59,17 +60,18 @@ class PlainLoop:
     def train(self, seconds: float) -> Answer:
         """Whole micro-batches for at least `seconds`, then a step."""
         micro_batches = 0
-        begun, cpu_begun = time.perf_counter(), time.process_time()
+        begun, cpu_begun, busy_begun = time.perf_counter(), time.process_time(), busy_seconds()
         while (elapsed := time.perf_counter() - begun) < seconds or not micro_batches:
             self._micro_batch()
             micro_batches += 1
-        cpu_seconds = time.process_time() - cpu_begun
+        cpu_seconds, busy = time.process_time() - cpu_begun, busy_seconds() - busy_begun
         stepped = time.perf_counter()
         self._step(micro_batches)
         return Answer(
             tokens=micro_batches * self._count * self._length,
             seconds=elapsed,
             cpu_seconds=cpu_seconds,
+            others_cpu_seconds=max(0.0, busy - cpu_seconds),
             step_seconds=time.perf_counter() - stepped,
         )
 

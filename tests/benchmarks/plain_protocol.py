@@ -11,9 +11,13 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """`tokens` in `seconds` of accumulating, for which a processor computed `cpu_seconds`; then one optimizer step."""
+    """`tokens` in `seconds` of accumulating, for which a processor computed `cpu_seconds`; then one optimizer step.
+
+    All other processes computed for `others_cpu_seconds` meanwhile.
+    """
 
     tokens: int
     seconds: float
     cpu_seconds: float
+    others_cpu_seconds: float
     step_seconds: float

@@ -24,12 +24,15 @@ from engine.contract.reasons import RunState
 from engine.contract.snapshot import EngineState, SessionState
 from tests.benchmarks.children import BenchmarkFailed, Engine, Patience, PlainTrainer
 from tests.benchmarks.plain_protocol import Answer
+from tests.benchmarks.processors import busy_seconds
 
 PLAIN_SECONDS: Final = 4.0
 STEP_SECONDS: Final = 6.0
 """About how long the engine accumulates for one step."""
 FROM, UNTIL = 0.15, 0.85
 POLL_SECONDS: Final = 0.1
+EDGE_POLL_SECONDS: Final = 0.004
+"""Fine enough for windows of seconds, and rare enough not to take the processor from the worker that is measured."""
 PATIENCE_SECONDS: Final = 60.0
 
 
@@ -54,6 +57,7 @@ class EngineTurn:
     round_seconds: float  # as the engine tells: from the proposal to the commit
     engine_cpu: float  # processors that the engine process kept busy while the worker accumulated
     worker_cpu: float
+    others_cpu: float  # anybody else, this benchmark with them
 
 
 class EngineTrainer:
@@ -90,6 +94,7 @@ class EngineTrainer:
             round_seconds=session.last_round.seconds if session.last_round is not None else 0.0,
             engine_cpu=(cpu_after[0] - cpu_before[0]) / seconds,
             worker_cpu=(cpu_after[1] - cpu_before[1]) / seconds,
+            others_cpu=(cpu_after[2] - cpu_before[2]) / seconds,
         )
 
     def _tokens(self, first: Reading, last: Reading) -> int:
@@ -107,14 +112,16 @@ class EngineTrainer:
     async def _edge_after(self, fraction: float) -> Reading:
         """The end of a micro-batch when this much of the batch is there."""
         step = (await session_of(self._engine)).global_step
-        while True:
+        deadline = time.perf_counter() + PATIENCE_SECONDS
+        while time.perf_counter() < deadline:
             session = await session_of(self._engine)
             if session.global_step != step or session.my_samples >= fraction * session.target_batch_samples:
                 return await self._edge()
             await self._patience.rest(POLL_SECONDS)
+        raise BenchmarkFailed(f"the batch did not fill within {PATIENCE_SECONDS:.0f} s")
 
     async def _edge(self) -> Reading:
-        """The end of the micro-batch in hand: asks until the count changes, with no rest between."""
+        """The end of the micro-batch in hand."""
         before = (await session_of(self._engine)).my_samples
         deadline = time.perf_counter() + PATIENCE_SECONDS
         while time.perf_counter() < deadline:
@@ -123,11 +130,13 @@ class EngineTrainer:
                 at = time.perf_counter()
                 return Reading(at, session.global_step, session.my_samples, session.my_tokens_committed)
             before = min(before, session.my_samples)
+            await self._patience.rest(EDGE_POLL_SECONDS)
         raise BenchmarkFailed(f"no micro-batch ended within {PATIENCE_SECONDS:.0f} s")
 
-    async def _cpu_seconds(self) -> tuple[float, float]:
-        engine, worker = [psutil.Process(pid).cpu_times() for pid in await self.pids()]
-        return engine.user + engine.system, worker.user + worker.system
+    async def _cpu_seconds(self) -> tuple[float, float, float]:
+        """Of the engine, of its worker, and of all others."""
+        engine, worker = [sum(psutil.Process(pid).cpu_times()[:2]) for pid in await self.pids()]
+        return engine, worker, busy_seconds() - engine - worker
 
 
 async def take_turns(plain: PlainTrainer, engine: EngineTrainer, turns: int) -> tuple[list[Answer], list[EngineTurn]]:

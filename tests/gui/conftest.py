@@ -84,4 +84,3 @@ def make_desk(qtbot: QtBot, qapp: QApplication, tmp_path: Path) -> Iterator[Make
     QLocale.setDefault(locale)
     qapp.processEvents()
     gc.collect()
-    print("TOP", len(qapp.allWidgets()), [type(w).__name__ for w in qapp.topLevelWidgets()][:12])

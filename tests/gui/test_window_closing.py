@@ -1,14 +1,19 @@
 """Closing, quitting, coming back, and the one window a profile."""
 
+import os
+import signal
 import sys
 from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QProcess, QProcessEnvironment
+from PySide6.QtGui import QGuiApplication
 from PySide6.QtNetwork import QLocalSocket
 
 from app.profile import Profile
 from app.shell.closing import Closing
+from app.timing import USABLE
+from app.timing import VARIABLE as TIMING
 from engine.contract.links import JoinLink, build_link
 from tests.gui.conftest import Desk, MakeDesk
 from tests.helpers import toy_states
@@ -140,10 +145,39 @@ def test_nonsense_on_the_windows_own_socket_is_ignored(make_desk: MakeDesk) -> N
     assert called == []
 
 
+@pytest.mark.parametrize("tray", [False, True])
+def test_a_polite_kill_ends_the_window_without_a_question(make_desk: MakeDesk, tray: bool) -> None:
+    desk = make_desk(toy_states.training(), tray=tray)
+    ending = Ending(desk.parts.closing)
+    desk.parts.closing.end_now()
+    assert ending.ended
+    assert desk.window.close()
+    assert desk.parts.closing.note is None
+    assert desk.engine.params("engine.stop") == []
+
+
+@pytest.mark.parametrize("request_name", ["commitDataRequest", "saveStateRequest"])
+def test_a_log_out_closes_the_window_without_a_question(make_desk: MakeDesk, request_name: str) -> None:
+    desk = make_desk(toy_states.training(), tray=True)
+    ending = Ending(desk.parts.closing)
+    assert not desk.window.close()
+    assert desk.parts.closing.note is not None
+    desk.parts.closing.note.reject()
+    app = QGuiApplication.instance()
+    assert app is not None
+    assert app.receivers(f"2{request_name}(QSessionManager&)") > 0  # 2: Qt's mark of a signal
+    desk.parts.closing.on_log_out()  # a session manager cannot be made from here
+    assert desk.window.close()
+    assert desk.parts.closing.note is None
+    assert ending.ended
+    assert desk.engine.params("engine.stop") == []
+
+
 def spawn(home: Path, *arguments: str) -> QProcess:
     process = QProcess()
     environment = QProcessEnvironment.systemEnvironment()
     environment.insert("QT_QPA_PLATFORM", "offscreen")
+    environment.insert(TIMING, "1")
     process.setProcessEnvironment(environment)
     process.setWorkingDirectory(str(Path(__file__).resolve().parents[2]))
     process.setProcessChannelMode(QProcess.ProcessChannelMode.MergedChannels)
@@ -166,7 +200,10 @@ def test_a_second_start_raises_the_first_window_and_hands_its_link_over(make_des
     desk.parts.links.sheet.reject()
 
 
-def test_the_program_itself_starts_attaches_and_ends_when_asked(make_desk: MakeDesk, tmp_path: Path) -> None:
+@pytest.mark.parametrize("ask", [signal.SIGTERM, signal.SIGINT])
+def test_the_program_itself_starts_attaches_and_ends_when_asked(
+    make_desk: MakeDesk, tmp_path: Path, ask: signal.Signals
+) -> None:
     desk = make_desk(toy_states.idle(), started=False)
     home = tmp_path / "own"
     engine = ToyEngine(home, toy_states.training())
@@ -174,9 +211,16 @@ def test_the_program_itself_starts_attaches_and_ends_when_asked(make_desk: MakeD
     program = spawn(home, "--attach")
     with desk.qtbot.waitSignal(engine.greeted, timeout=25_000):
         pass
+    said: list[str] = []
+
+    def usable() -> bool:
+        said.append(output(program))
+        return USABLE in "".join(said)
+
+    desk.until(usable)  # a joined project is shown: closing by hand would ask
     assert Profile(home).preferences_file.parent.is_dir()
     with desk.qtbot.waitSignal(engine.lost, timeout=25_000):
-        program.terminate()
+        os.kill(program.processId(), ask)
     desk.until(lambda: program.state() is QProcess.ProcessState.NotRunning)
     assert program.exitCode() == 0, output(program)
     assert output(program) == ""

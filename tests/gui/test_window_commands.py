@@ -48,7 +48,7 @@ def test_joining_first_says_what_it_means(make_desk: MakeDesk) -> None:
     assert sheet is not None
     assert desk.engine.params("project.join") == []
     meaning = sheet.accessibleDescription()
-    for fact in ("58.0 MB", "network address", "1.9 GB", "CC-BY-4.0", "pause or leave"):
+    for fact in ("58.0 MB", "network address", "public on the hub", "1.9 GB", "CC-BY-4.0", "pause or leave"):
         assert fact in meaning
     sheet.act_button.click()
     assert not sheet.act_button.isEnabled()
@@ -237,7 +237,8 @@ def test_a_link_waits_for_the_engine_and_asks_before_it_joins(make_desk: MakeDes
     assert desk.window.page_name == "projects"
     assert sheet.windowTitle() == "Join Pocket Python?"
     assert "http://127.0.0.1:9" in sheet.accessibleDescription()
-    assert desk.engine.requests == []
+    assert "public on the hub" in sheet.accessibleDescription()
+    assert desk.engine.params("link.open") == []
     sheet.act_button.click()
     assert desk.until_params("link.open") == [{"link": LINK}]
     desk.until(lambda: not sheet.isVisible())
@@ -249,6 +250,51 @@ def test_a_bad_link_is_refused_in_words(make_desk: MakeDesk, link: str) -> None:
     desk.parts.open_link(link)
     assert desk.window.header.error.text().startswith("This link cannot be used")
     assert desk.parts.links.sheet is None
+
+
+@pytest.mark.parametrize("way", ["page", "time", "success", "good link", "loss"])
+def test_a_refusal_does_not_stay_for_ever(make_desk: MakeDesk, way: str) -> None:
+    desk = make_desk(toy_states.training())
+    error = desk.window.header.error
+    desk.window.settings.fill()
+    desk.parts.open_link("https://example.org")
+    assert error.isVisible()
+    if way == "page":
+        desk.window.show_page("home")
+    elif way == "time":
+        assert error.timer.isActive()
+        error.timer.timeout.emit()
+    elif way == "success":
+        desk.window.settings.battery.switch.click()
+        desk.until(lambda: not error.text())
+    elif way == "good link":
+        desk.parts.open_link(LINK)
+    else:
+        desk.engine.stop()
+        desk.until(lambda: not error.text())
+    assert not error.isVisible()
+    assert error.text() == ""
+    assert not error.timer.isActive()
+
+
+def test_a_link_can_be_pasted_and_goes_through_the_same_sheet(make_desk: MakeDesk) -> None:
+    desk = make_desk(toy_states.idle())
+    desk.window.show_page("projects")
+    card = desk.window.projects.link
+    assert not card.button.isEnabled()
+    card.field.setText("https://example.org")
+    card.button.click()
+    assert desk.window.header.error.text().startswith("This link cannot be used")
+    assert card.field.text() == "https://example.org"
+    card.field.setText(f"  {LINK} ")
+    desk.qtbot.keyClick(card.field, Qt.Key.Key_Return)
+    sheet = desk.parts.links.sheet
+    assert sheet is not None
+    assert sheet.isVisible()
+    assert card.field.text() == ""
+    assert not desk.window.header.error.isVisible()
+    sheet.act_button.click()
+    assert desk.until_params("link.open") == [{"link": LINK}]
 
 
 # Tray

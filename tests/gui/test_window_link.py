@@ -5,8 +5,9 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
+from app.format import clock
 from app.link import operations
-from app.link.client import LinkDetail, LinkState
+from app.link.client import LinkDetail, LinkState, LinkStatus
 from app.link.operation import Failure, FailureKind
 from app.widgets.state_header import Control
 from engine.contract.codec import Patch, encode
@@ -30,7 +31,7 @@ def until_resynchronised(desk: Desk) -> None:
 def test_an_engine_that_comes_back_is_found_and_its_state_taken(make_desk: MakeDesk) -> None:
     desk = make_desk(toy_states.training())
     desk.engine.stop()
-    desk.until(lambda: desk.window.header.sentence.text() == "The engine does not answer.")
+    desk.until(lambda: desk.window.header.sentence.text() == "Potluck's background part does not answer.")
     assert desk.window.home.today.text == "1.94 million tokens"  # the last it said
     assert desk.window.header.control is Control.NONE
     desk.window.show_page("settings")
@@ -66,8 +67,8 @@ def test_nonsense_leads_to_a_fresh_snapshot(make_desk: MakeDesk, spoil: Callable
 @pytest.mark.parametrize(
     ("version", "detail", "head"),
     [
-        (CONTRACT_VERSION + 1, LinkDetail.ENGINE_NEWER, "The engine is newer than this window."),
-        (CONTRACT_VERSION - 1, LinkDetail.ENGINE_OLDER, "The engine is older than this window."),
+        (CONTRACT_VERSION + 1, LinkDetail.ENGINE_NEWER, "Potluck's background part is newer than this window."),
+        (CONTRACT_VERSION - 1, LinkDetail.ENGINE_OLDER, "Potluck's background part is older than this window."),
     ],
 )
 def test_an_engine_of_another_version_is_named(
@@ -91,7 +92,7 @@ def test_a_wrong_token_is_turned_away_until_the_endpoint_is_right(make_desk: Mak
     desk.engine.start()
     address = str(desk.engine.endpoint_file.parent / "engine.sock")
     desk.engine.write_endpoint(address, token="stale")
-    desk.until(lambda: desk.window.header.sentence.text() == "The engine did not let this window in.")
+    desk.until(lambda: desk.window.header.sentence.text() == "Potluck's background part did not let this window in.")
     desk.engine.write_endpoint(address)
     desk.until_connected()
 
@@ -144,3 +145,58 @@ def test_a_refusal_carries_its_code(make_desk: MakeDesk) -> None:
     assert failure.kind is FailureKind.REFUSED
     assert failure.error is not None
     assert failure.error.code is ErrorCode.NO_PROJECT
+
+
+def test_an_engine_that_was_stopped_stays_stopped_until_start_is_pressed(make_desk: MakeDesk) -> None:
+    desk = make_desk(toy_states.training())
+    link, header = desk.parts.context.link, desk.window.header
+    asked: list[bool] = []
+    link.nobody_answers.connect(lambda: asked.append(True))
+    desk.engine.stop_in_order()
+    desk.until(lambda: link.status == LinkStatus(LinkState.ABSENT, LinkDetail.STOPPED))
+    assert header.sentence.text() == "Potluck is stopped."
+    assert desk.parts.tray.status_action.text() == "Potluck is stopped."
+    assert header.control is Control.START
+    assert asked == []
+    header.start_button.click()
+    desk.until(lambda: bool(asked))
+    assert header.sentence.text() == "Starting Potluck."
+    desk.engine.start()
+    desk.until(lambda: header.control is Control.PAUSE)
+
+
+def test_a_stopped_engine_that_somebody_else_starts_is_found(make_desk: MakeDesk) -> None:
+    desk = make_desk(toy_states.training())
+    desk.engine.stop_in_order()
+    desk.until(lambda: desk.window.header.control is Control.START)
+    desk.engine.start()
+    desk.until_connected()
+    assert desk.window.header.control is Control.PAUSE
+
+
+def test_an_engine_that_vanished_is_looked_for_and_its_return_is_noted(make_desk: MakeDesk) -> None:
+    desk = make_desk(toy_states.training())
+    with desk.qtbot.waitSignal(desk.parts.context.link.nobody_answers, timeout=10_000):
+        desk.engine.stop()
+    desk.parts.context.launcher.restarted.emit()
+    desk.engine.start()
+    desk.until_connected()
+    assert "ended by itself and was started again" in desk.window.header.error.text()
+
+
+def test_an_engine_that_says_nothing_is_not_taken_for_current(make_desk: MakeDesk) -> None:
+    desk = make_desk(toy_states.training())
+    desk.window.show_page("settings")
+    link, header = desk.parts.context.link, desk.window.header
+    desk.engine.silent.add("ping")
+    link.heartbeat.patience_milliseconds = 20
+    link.heartbeat.beat()
+    desk.until(lambda: link.status.state is LinkState.SILENT)
+    assert header.sentence.text() == "Potluck's background part does not answer."
+    assert header.detail.text().startswith(f"Shown is the state of {clock(link.status.heard_at)}.")
+    assert header.control is Control.NONE
+    assert not desk.window.settings.cpu.isEnabled()
+    desk.engine.silent.clear()
+    link.heartbeat.beat()
+    desk.until(lambda: header.control is Control.PAUSE)
+    assert desk.engine.hellos == 1

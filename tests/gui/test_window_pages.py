@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QLabel
 
 from app.shell.main_window import LEAST_SIZE
 from app.widgets.state_header import Control
+from app.words import state_sentence
 from engine.contract.reasons import Reason, ReasonCode, RunState
 from engine.contract.snapshot import CurvePoint, HubStatus, Leaderboard, Status
 from tests.gui.conftest import Desk, MakeDesk
@@ -39,13 +40,13 @@ def test_every_page_of_every_state_is_painted(make_desk: MakeDesk, name: str) ->
 
 def test_without_an_engine_every_page_is_there_and_says_so(make_desk: MakeDesk) -> None:
     desk = make_desk(toy_states.training(), started=False)
-    desk.until(lambda: desk.window.header.sentence.text() == "Starting the engine.")
+    desk.until(lambda: desk.window.header.sentence.text() == "Starting Potluck.")
     assert desk.window.header.control is Control.NONE
     for page in PAGES:
         desk.window.show_page(page)
         assert not desk.window.grab().isNull()
     assert not desk.window.settings.cpu.isEnabled()
-    assert desk.window.projects.empty.text == "Projects appear here when the engine answers."
+    assert desk.window.projects.empty.text == "Projects appear here when Potluck's background part answers."
 
 
 @pytest.mark.parametrize(
@@ -253,3 +254,22 @@ def test_hostile_text_stays_text_and_the_page_keeps_its_width(make_desk: MakeDes
         assert inner is not None
         assert inner.width() <= desk.window.width() - desk.window.rail.width(), page
     assert desk.window.minimumSizeHint().width() <= LEAST_SIZE.width()
+
+
+def test_the_header_keeps_its_height_from_state_to_state(make_desk: MakeDesk) -> None:
+    desk = make_desk(toy_states.idle())
+    heights = set()
+    for name in ("idle", "training", "paused", "on_battery", "trouble"):
+        state = toy_states.ALL_STATES[name]()
+        desk.engine.change(session=state.session, status=state.status)
+        shown = state_sentence(state)
+        desk.until(lambda s=shown: desk.window.header.accessibleName() == str(s))  # type: ignore[misc]
+        desk.window.grab()
+        heights.add((desk.window.header.height(), desk.window.header.y()))
+    assert len(heights) == 1, heights
+
+
+def test_a_download_of_the_model_is_called_so(make_desk: MakeDesk) -> None:
+    desk = make_desk(toy_states.idle())
+    desk.window.show_page("projects")
+    assert "Model download" in texts(desk)

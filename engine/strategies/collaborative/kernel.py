@@ -56,7 +56,6 @@ class CollaborativeKernel:
         self._vectors = vectors
         self._peer_id = peer_id
         self._length = manifest.data.sequence_length
-        self._sum = torch.zeros(self._flat.count, dtype=torch.float32, device=self._device)
         self._micro_batch = 0
         self._held_out_micro = manifest.training.micro_batch_samples
         self.global_step = 0
@@ -69,13 +68,13 @@ class CollaborativeKernel:
 
     def zero(self) -> None:
         """Forget what was accumulated."""
-        self._sum.zero_()
+        self._flat.gradients.zero_()
         self._micro_batch = 0
         self.totals = Totals()
 
     def restore(self, totals: Totals) -> None:
         """Go on from the sums in the shared `gradients` buffer, which a worker before this one left for this step."""
-        self._sum.copy_(torch.from_numpy(np.asarray(self._vectors.gradients)))
+        self._flat.gradients.copy_(torch.from_numpy(np.asarray(self._vectors.gradients)))
         self._micro_batch = totals.samples // self._manifest.training.micro_batch_samples
         self.totals = totals
 
@@ -91,15 +90,14 @@ class CollaborativeKernel:
         seed = self._manifest.model.seed
         offsets = sample_offsets(seed, self._peer_id, self.global_step, self._micro_batch, count, choices)
         self._micro_batch += 1
-        self._flat.gradients.zero_()
         loss = self._loss(self._text.training, offsets)
         torch.autograd.backward(loss * count)
         mean_loss = float(loss.item())
-        # A sum is finite only if all its terms are, and costs a fraction of looking at each.
+        # autograd adds to what is there. A sum is finite only if all its terms are, and costs a fraction of looking at
+        # each.
         if not np.isfinite(mean_loss) or not np.isfinite(float(self._flat.gradients.sum())):
             self._drop()
             raise NonFiniteError(f"loss {mean_loss} at step {self.global_step}, micro-batch {self._micro_batch - 1}")
-        self._sum += self._flat.gradients
         tokens = count * self._length
         self.totals = Totals(
             samples=self.totals.samples + count,
@@ -110,7 +108,7 @@ class CollaborativeKernel:
 
     def flush(self) -> None:
         """Copy the sums to the shared `gradients` buffer."""
-        self._vectors.gradients[:] = self._sum.cpu().numpy()
+        self._vectors.gradients[:] = self._flat.gradients.cpu().numpy()
 
     def evaluate(self) -> Iterator[tuple[float, int]]:
         """Held-out loss so far (mean nats per token) and tokens, after each micro-batch; the last pair is final."""
@@ -164,5 +162,5 @@ class CollaborativeKernel:
 
     def _drop(self) -> None:
         """Forget the sums, but not how far the samples were drawn."""
-        self._sum.zero_()
+        self._flat.gradients.zero_()
         self.totals = Totals()

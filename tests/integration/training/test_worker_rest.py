@@ -14,7 +14,7 @@ from engine.core.clock import ManualClock
 from engine.manifest.verify import open_signed, seal
 from engine.runtime.residence import REST_AFTER_PAUSE_SECONDS
 from engine.runtime.trainer import TrainerEvent, TrainerReady, TrainerRests, TrainerWantsRest
-from engine.runtime.worker_trainer import WorkerTrainer
+from engine.runtime.worker_trainer import WorkerTerms, WorkerTrainer
 from engine.training.protocol import Accumulated, Carried, Frozen
 from tests.helpers.hub_samples import identity
 from tests.helpers.tiny_kernel import PEER, initial_weights
@@ -36,7 +36,7 @@ async def until(events: AsyncIterator[TrainerEvent], kind: type[Event]) -> Event
 async def test_no_worker_before_there_is_work_one_that_rests_after_it_and_another_that_goes_on(tmp_path: Path) -> None:
     signed = seal(tiny_manifest(), identity(900))
     clock = ManualClock()
-    trainer = WorkerTrainer(open_signed(signed), signed.payload, PEER, tmp_path, clock, device="cpu")
+    trainer = WorkerTrainer(open_signed(signed), signed.payload, PEER, tmp_path, clock, WorkerTerms(device="cpu"))
     weights = initial_weights(tiny_manifest())
     await trainer.throttle(0.0, 1)
     await trainer.start()

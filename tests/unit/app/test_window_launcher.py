@@ -1,7 +1,7 @@
 import sys
 from pathlib import Path
 
-from app.link.launcher import MAX_STARTS, PATIENCE_SECONDS, EngineLauncher, engine_command
+from app.link.launcher import MAX_STARTS, PATIENCE_SECONDS, RESTART_REST_SECONDS, EngineLauncher, engine_command
 from engine.runtime.cli import build_parser
 
 
@@ -81,3 +81,31 @@ def test_nothing_is_started_where_it_is_not_wanted() -> None:
     starter.disable()
     starter.on_nobody_answers()
     assert starts.commands == []
+
+
+def test_an_engine_that_vanishes_again_soon_is_left_to_the_user() -> None:
+    starts, restarted = Starts(), []
+    starter = launcher(starts)
+    starter.restarted.connect(lambda: restarted.append(True))
+    starter.on_nobody_answers()
+    starter.on_connected()
+    assert restarted == []
+    starter.on_nobody_answers()
+    starter.on_connected()
+    assert (len(starts.commands), restarted) == (2, [True])
+    starter.on_nobody_answers()
+    assert len(starts.commands) == 2
+    assert starter.has_given_up
+    starter.reset()
+    starter.on_nobody_answers()
+    assert (len(starts.commands), restarted) == (3, [True])
+
+
+def test_an_engine_that_vanishes_long_after_its_restart_is_restarted_again() -> None:
+    starts = Starts()
+    starter = launcher(starts)
+    for expected in (1, 2, 3):
+        starter.on_nobody_answers()
+        starter.on_connected()
+        assert len(starts.commands) == expected
+        starts.now += RESTART_REST_SECONDS

@@ -8,7 +8,9 @@ from tests.benchmarks.throughput import EngineTurn
 
 
 def answer(tokens_per_second: int, step_seconds: float = 0.5) -> Answer:
-    return Answer(tokens=4 * tokens_per_second, seconds=4.0, cpu_seconds=4.0, step_seconds=step_seconds)
+    return Answer(
+        tokens=4 * tokens_per_second, seconds=4.0, cpu_seconds=4.0, others_cpu_seconds=1.0, step_seconds=step_seconds
+    )
 
 
 def turn(tokens_per_second: int, pause_seconds: float = 0.25, worker_cpu: float = 1.0) -> EngineTurn:
@@ -20,6 +22,7 @@ def turn(tokens_per_second: int, pause_seconds: float = 0.25, worker_cpu: float 
         round_seconds=0.125,
         engine_cpu=0.03,
         worker_cpu=worker_cpu,
+        others_cpu=0.5,
     )
 
 
@@ -45,6 +48,8 @@ def test_what_others_took_does_not_count_per_processor_second() -> None:
     figures = throughput_figures([answer(1000)], [turn(500, worker_cpu=0.5)], 6000)
     assert figures["tokens_per_second_ratio"].median == 0.5
     assert figures["tokens_per_cpu_second_ratio"].median == 1.0
+    assert figures["others_busy_processors_beside_plain"].median == 0.25
+    assert figures["others_busy_processors_beside_engine"].median == 0.5
 
 
 def test_the_window_says_what_the_benchmark_listens_for() -> None:

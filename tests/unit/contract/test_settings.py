@@ -31,7 +31,7 @@ def test_bounds_are_inclusive(name):
     assert getattr(changed(Settings(), {name: low}), name) == low
     assert getattr(changed(Settings(), {name: high}), name) == high
     for wrong in (low - 1, high + 1):
-        assert refusal({name: wrong}) == {"name": name, "detail": f"must be {low} to {high}"}
+        assert refusal({name: wrong}) == {"name": name, "detail": f"must be a whole number from {low} to {high}"}
 
 
 @pytest.mark.parametrize(

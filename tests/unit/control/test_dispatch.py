@@ -42,7 +42,6 @@ def test_commands_are_decoded():
         ("project.join", {}, "project"),
         ("project.join", {"project": 7}, "$.project"),
         ("project.join", {"project": None}, "$.project"),
-        ("project.join", {"project": "x" * (MAX_TEXT_CHARS + 1)}, "$.project"),
         ("project.leave", {"when": "tomorrow"}, "$.when"),
         ("training.pause", {"seconds": "3600"}, "$.seconds"),
         ("training.pause", {"seconds": 0}, "$.seconds"),
@@ -51,12 +50,10 @@ def test_commands_are_decoded():
         ("training.pause", {"seconds": float("nan")}, "$.seconds"),
         ("settings.change", {"changes": {"display_name": {"a": "b"}}}, "$.changes"),
         ("settings.change", {"changes": {"exclusive_apps": ["a", 1.5]}}, "$.changes"),
-        ("settings.change", {"changes": {"exclusive_apps": ["a" * (MAX_TEXT_CHARS + 1)]}}, "$.changes"),
         ("training.override", {"seconds": 0}, "$.seconds"),
         ("training.override", {"seconds": MAX_OVERRIDE_SECONDS + 1}, "$.seconds"),
         ("training.override", {"seconds": float("nan")}, "$.seconds"),
         ("training.override", {}, "`seconds`"),
-        ("settings.change", {"changes": {"display_name": "a" * (MAX_TEXT_CHARS + 1)}}, "$.changes"),
     ],
 )
 def test_a_bad_field_is_named(method, params, field):
@@ -65,6 +62,22 @@ def test_a_bad_field_is_named(method, params, field):
     assert refused.value.code is ErrorCode.BAD_REQUEST
     assert field in str(refused.value.params["detail"])
     assert method in str(refused.value.params["detail"])
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "what"),
+    [
+        ("project.join", {"project": "x" * (MAX_TEXT_CHARS + 1)}, "project"),
+        ("link.open", {"link": "x" * (MAX_TEXT_CHARS + 1)}, "link"),
+        ("settings.change", {"changes": {"display_name": "a" * (MAX_TEXT_CHARS + 1)}}, "display name"),
+        ("settings.change", {"changes": {"exclusive_apps": ["a" * (MAX_TEXT_CHARS + 1)]}}, "exclusive apps"),
+    ],
+)
+def test_a_text_that_is_too_long_is_told_in_words(method, params, what):
+    with pytest.raises(ControlError) as refused:
+        parse_command(Request(id=1, method=method, params=params))
+    assert refused.value.code is ErrorCode.BAD_REQUEST
+    assert refused.value.params["detail"] == f"the {what} is longer than {MAX_TEXT_CHARS} characters"
     assert len(str(refused.value.params["detail"])) <= 300
 
 

@@ -1,6 +1,7 @@
 """Opening, upgrading and backing up the hub's database."""
 
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -170,3 +171,12 @@ async def test_an_address_that_is_none_is_refused_without_showing_its_password(t
     with pytest.raises(UserError) as caught:
         await Database.open("nosuchdatabase://user:hunter2@localhost/hub")
     assert "hunter2" not in str(caught.value)
+
+
+async def test_a_database_driver_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(UserError) as caught:
+        await Database.open("postgresql+psycopg://127.0.0.1/hub")
+    assert "needs psycopg, which is not installed" in caught.value.sentence
+    assert "No module" not in str(caught.value)
+    assert "sqlite" in caught.value.action

@@ -157,7 +157,7 @@ async def test_when_the_only_donor_goes_it_waits_and_then_tries_the_next(tmp_pat
         await swarm.until(lambda: bool(gone))
         await swarm.pass_time(OFFER_WAIT_SECONDS)
         assert late.step == 0
-        assert late.trainer.state == "training"
+        assert late.trainer.state == "paused"  # alone, with all that a round takes
         swarm.hub.heal()
         await contributes(swarm, late, 3)
         assert swarm.disagreements() == []

@@ -4,6 +4,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -45,15 +46,16 @@ class World:
 
     def __init__(self, swarm: Swarm) -> None:
         self.swarm = swarm
-        self.current = swarm.start(*range(1, PEERS + 1))
+        self.current = swarm.start(*range(1, PEERS + 1), think_seconds=0.5)
+        self.muted: set[str] = set()
 
     async def befall(self, what: str, index: int, other: int) -> None:
         peer, hub = self.current[index], self.swarm.hub
         simple: dict[str, Any] = {
             "isolate": lambda: hub.isolate(peer.peer_id),
             "rejoin": lambda: hub.rejoin(peer.peer_id),
-            "mute": lambda: hub.mute(peer.peer_id),
-            "heal": hub.heal,
+            "mute": lambda: self._mute(peer.peer_id),
+            "heal": self._heal,
             "kill worker": peer.trainer.die,
             "hang worker": lambda: setattr(peer.trainer, "answers_freeze", False),
             "spoil": lambda: setattr(peer.trainer, "spoil", float("nan")),
@@ -71,6 +73,17 @@ class World:
         elif what == "return" and peer.done:
             self._return(index)
 
+    def _mute(self, peer_id: str) -> None:
+        self.muted.add(peer_id)
+        self.swarm.hub.mute(peer_id)
+
+    def _heal(self) -> None:
+        """A link that lost something does not go on as if nothing had been: it goes down and comes up."""
+        for peer_id in self.muted:
+            self.swarm.hub.isolate(peer_id)
+        self.muted.clear()
+        self.swarm.hub.heal()
+
     def _wake(self, index: int) -> None:
         trainer = self.current[index].trainer
         if not trainer.answers_freeze:
@@ -79,11 +92,11 @@ class World:
                 trainer.answer_freeze()
 
     def _return(self, index: int) -> None:
-        self.current[index] = self.swarm.add(index + 1).start()
+        self.current[index] = self.swarm.add(index + 1, think_seconds=0.5).start()
 
     def mend(self) -> None:
         """All is well from now on."""
-        self.swarm.hub.heal()
+        self._heal()
         for index, peer in enumerate(self.current):
             peer.trainer.spoil = None
             self._wake(index)
@@ -92,7 +105,8 @@ class World:
                 self._return(index)
 
 
-@settings(max_examples=40)
+@pytest.mark.timeout(120)
+@settings(max_examples=8)
 @given(plan=mishaps)
 def test_after_any_mishaps_they_train_on_together(plan: list[tuple[str, int, int, float]]) -> None:
     @virtual_time

@@ -92,13 +92,13 @@ async def test_receipts_verify_and_add_up_to_the_committed_tokens(tmp_path: Path
 
 
 @virtual_time
-async def test_a_lone_volunteer_trains_on_and_waits_for_the_smallest_group(tmp_path: Path) -> None:
+async def test_a_group_too_small_works_for_one_round_and_waits_for_the_smallest(tmp_path: Path) -> None:
     async with Swarm(tmp_path, project(minimum_peers=3)) as swarm:
         one, two = swarm.start(1, 2)
         await swarm.pass_time(60)
         assert one.step == two.step == 0
         assert one.told.rounds == two.told.rounds == []
-        assert one.state.my_samples > swarm.project.manifest.training.target_batch_samples
+        assert one.state.my_samples >= swarm.project.manifest.training.target_batch_samples
         before = one.state.my_tokens_per_second
         assert before == pytest.approx(4 * TOKENS_PER_SAMPLE / 0.1, rel=0.01)
         swarm.start(3)
@@ -305,3 +305,24 @@ async def test_trainers_hand_over_what_the_weights_of_the_step_ask_for(tmp_path:
         weights = initial_state(swarm.project.manifest.model, swarm.project.manifest_hash).weights
         pull = first.samples * (weights - np.float32(0.1))
         assert np.abs(first.gradients - pull).max() < 0.2
+
+
+@virtual_time
+async def test_a_worker_rests_while_too_few_are_there_and_goes_on_with_what_it_has(tmp_path: Path) -> None:
+    async with Swarm(tmp_path) as swarm:
+        (one,) = swarm.start(1)
+        await swarm.until(lambda: one.told.state is not None and one.state.worker_state == "paused")
+        await swarm.pass_time(600.0)
+        samples = one.state.my_samples
+        assert 32 <= samples <= 32 + one.trainer.micro_batch_samples
+        one.session.post(Limits(duty=0.5, threads=2))
+        await swarm.until(lambda: one.trainer.threads == 2)
+        assert one.trainer.duty == 0.0
+        (two,) = swarm.start(2)
+        await swarm.until_step(2)
+        assert one.trainer.duty == 0.5
+        assert one.trainer.spent[0].samples >= samples
+        await two.leave()
+        await swarm.until(lambda: one.state.worker_state == "paused")
+        await swarm.leave_all()
+        assert swarm.disagreements() == []

@@ -81,3 +81,10 @@ def test_the_environment_keeps_the_worker_off_the_network_and_to_its_threads() -
     first, rest = environment["PYTHONPATH"].split(os.pathsep)
     assert (Path(first) / "engine" / "training").is_dir()
     assert rest == "elsewhere"
+
+
+def test_the_worker_keeps_the_memory_that_its_next_micro_batch_needs() -> None:
+    environment = worker_environment({}, 1)
+    block, free = (int(environment[f"MALLOC_{name}_THRESHOLD_"]) for name in ("MMAP", "TRIM"))
+    assert 2**20 <= block <= 2**25  # glibc ignores more
+    assert block < free < 2**31
