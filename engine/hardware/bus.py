@@ -17,8 +17,10 @@ from jeepney.auth import AuthenticationError
 from jeepney.io.blocking import DBusConnection, open_dbus_connection
 
 CALL_LIMIT_SECONDS: Final = 0.4
+FIRST_REST_SECONDS: Final = 2.0
 REST_SECONDS: Final = 60.0
-"""A service that did not answer in time, and a bus that cannot be reached, are left alone for this long."""
+"""A service that did not answer in time, and a bus that cannot be reached, are left alone: first for a moment (the
+computer may be busy), then twice as long each time, up to this."""
 
 SYSTEM_BUS: Final = "unix:path=/run/dbus/system_bus_socket"
 _FAILURES: Final = (OSError, ValueError, RuntimeError, TypeError, LookupError, struct.error, AuthenticationError)
@@ -41,6 +43,7 @@ class Bus:
         self._lock = threading.Lock()
         self._connection: DBusConnection | None = None
         self._rests_until: dict[str, float] = {}
+        self._silences: dict[str, int] = {}
 
     @property
     def there(self) -> bool:
@@ -77,18 +80,25 @@ class Bus:
             if self._connection is None:
                 self._connection = open_dbus_connection(self._address, auth_timeout=self._limit_seconds)
         except _FAILURES:
-            self._rests_until[""] = self._monotonic() + REST_SECONDS
+            self._rest("")
             return ()
+        self._silences.pop("", None)
         try:
             reply = self._connection.send_and_get_reply(message, timeout=self._limit_seconds)
         except TimeoutError:
-            self._rests_until[service] = self._monotonic() + REST_SECONDS
+            self._rest(service)
             self._drop()  # the late answer would pile up
             return ()
         except _FAILURES:
             self._drop()
             return ()
+        self._silences.pop(service, None)
         return tuple(reply.body) if reply.header.message_type == MessageType.method_return else ()
+
+    def _rest(self, name: str) -> None:
+        before = self._silences.get(name, 0)
+        self._silences[name] = before + 1
+        self._rests_until[name] = self._monotonic() + min(REST_SECONDS, FIRST_REST_SECONDS * 2 ** min(before, 10))
 
     def _rests(self, name: str) -> bool:
         return self._monotonic() < self._rests_until.get(name, float("-inf"))

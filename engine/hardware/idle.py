@@ -9,6 +9,7 @@ from typing import Final
 from engine.hardware.answer import Answer
 
 START_LIMIT_SECONDS: Final = 0.4
+FIRST_REST_SECONDS: Final = 2.0
 REST_SECONDS: Final = 60.0
 MAX_FAILURES: Final = 3
 
@@ -31,7 +32,8 @@ class IdleSource:
 class IdleReader:
     """Asks the sources in their order until one answers. Safe in any thread.
 
-    A source that never answered, or failed MAX_FAILURES times in a row, rests for REST_SECONDS.
+    A source that never answered, or failed MAX_FAILURES times in a row, rests: for FIRST_REST_SECONDS, and twice as
+    long after each further failure, up to REST_SECONDS. A computer that is busy starting is asked again soon.
     """
 
     def __init__(
@@ -71,5 +73,7 @@ class IdleReader:
                 return Answer(seconds, source.name)
             self._failures[source.name] += 1
             if self._failures[source.name] >= MAX_FAILURES:
-                self._rests_until[source.name] = self._monotonic() + REST_SECONDS
+                again = self._failures[source.name] - MAX_FAILURES
+                rest = min(REST_SECONDS, FIRST_REST_SECONDS * 2 ** min(again, 10))
+                self._rests_until[source.name] = self._monotonic() + rest
         return Answer(None, self._why_none)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Final
 
 MAX_LINE_BYTES: Final = 64 * 1024
-FIRST_REST_SECONDS: Final = 60.0
+FIRST_REST_SECONDS: Final = 4.0
 LONGEST_REST_SECONDS: Final = 3600.0
 
 _FLAGS: Final = 0x08000000 if sys.platform == "win32" else 0  # CREATE_NO_WINDOW: no console flashes up

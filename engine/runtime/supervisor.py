@@ -195,7 +195,8 @@ class Supervisor:
         if self._stop.is_set() and not len(self._tasks):
             write.close()
             return
-        self._tasks.spawn(name, self._keep(write))
+        # A write whose task is cancelled before its first step would be reported as never awaited.
+        self._tasks.spawn(name, self._keep(write)).add_done_callback(lambda _: write.close())
 
     # What the governor sees (GuestHost).
 

@@ -82,7 +82,7 @@ async def test_settings_that_can_never_work_are_refused_with_a_sentence(store: S
     never = await answers.answer(c.PreviewSettings(changes={"compute_schedule": [0] * 7}), state(), None)
     assert never.refused == ("No hour of the week is left for training.",)
     wrong = await answers.answer(c.PreviewSettings(changes={"cpu_share_percent": 0}), state(), None)
-    assert wrong.refused == ("Must be 5 to 100.",)
+    assert wrong.refused == ("Must be a whole number from 5 to 100.",)
 
 
 async def test_no_other_question_is_answered(store: Store) -> None:

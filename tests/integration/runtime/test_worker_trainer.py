@@ -89,14 +89,14 @@ async def test_a_whole_life_with_a_death_in_it(tmp_path: Path) -> None:
         assert lost.restarts == 1
         assert trainer.state in ("stopped", "starting")
         np.testing.assert_array_equal(trainer.gradients(), held)  # what was handed over outlives the worker
-        await trainer.throttle(0.0, 1)
         await bench.until(TrainerReady)
         assert trainer.pid not in (None, first)
         assert trainer.restarts == 1
         np.testing.assert_array_equal(trainer.gradients(), held)
 
+        await trainer.throttle(0.0, 1)
         await trainer.train(1, bench.weights, keep=False)
-        assert trainer.state == "paused"  # the limits of before hold for the new one
+        assert trainer.state == "paused"
         await trainer.throttle(1.0, 1)
         assert (await bench.until(Accumulated)).global_step == 1
         assert trainer.state == "training"

@@ -5,7 +5,14 @@ import pytest
 
 from engine.core.clock import ManualClock
 from engine.hardware.answer import Answer
-from engine.hardware.idle import MAX_FAILURES, REST_SECONDS, START_LIMIT_SECONDS, IdleReader, IdleSource
+from engine.hardware.idle import (
+    FIRST_REST_SECONDS,
+    MAX_FAILURES,
+    REST_SECONDS,
+    START_LIMIT_SECONDS,
+    IdleReader,
+    IdleSource,
+)
 from engine.hardware.idle_macos import macos_idle_seconds
 from engine.hardware.idle_sources import reader_for, x11_of
 from engine.hardware.idle_windows import windows_idle_seconds
@@ -57,11 +64,15 @@ def test_a_source_that_never_answered_rests() -> None:
     clock = ManualClock()
     source = Source("a", clock)
     reader = IdleReader([source.source], "nothing tells", clock.monotonic)
-    reader.read(NOW)
-    clock.advance(REST_SECONDS - 1)
-    reader.read(NOW)
-    assert source.asked == 1
-    clock.advance(1)
+    rest = FIRST_REST_SECONDS
+    for asked in range(1, 9):
+        reader.read(NOW)
+        clock.advance(rest - 0.5)
+        reader.read(NOW)
+        assert source.asked == asked
+        clock.advance(0.5)
+        rest = min(REST_SECONDS, 2 * rest)
+    assert rest == REST_SECONDS
     source.answer = 3.0
     assert reader.read(NOW).value == 3.0
 

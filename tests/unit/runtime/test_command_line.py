@@ -210,7 +210,7 @@ def test_every_command_has_its_options() -> None:
     run = parser.parse_args(["run", "--hub", "http://h", "--join", "tides", "--stun", "stun:a:1", "--stun", "stun:b:2"])
     assert (run.hub, run.join, run.stun, run.device) == ("http://h", "tides", ["stun:a:1", "stun:b:2"], "auto")
     for command in _ASK:
-        extra = {"join": ["x"], "set": ["a", "b"]}.get(command, [])
+        extra = {"join": ["x"], "set": ["a", "b"], "override": ["1h"]}.get(command, [])
         assert parser.parse_args([command, *extra]).command == command
 
 
