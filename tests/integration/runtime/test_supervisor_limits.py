@@ -120,7 +120,9 @@ async def test_the_machine_decides_too(tmp_path: Path) -> None:
 async def test_an_unattended_machine_does_not_mind_its_user(tmp_path: Path) -> None:
     async with an_engine(tmp_path / "one", hub_url="http://127.0.0.1:9", ignore_user_activity=True) as engine:
         await engine.until(lambda: engine.state.settings.hub_url)
-        assert engine.state.settings.pause_while_in_use is False
+        settings = engine.state.settings
+        assert settings.pause_while_in_use is False
+        assert (settings.foreign_cpu_percent, settings.cpu_share_in_use_percent) == (0, settings.cpu_share_percent)
 
 
 async def test_samples_are_written_while_somebody_looks(tmp_path: Path) -> None:
