@@ -19,7 +19,7 @@ from rich.text import Text
 from engine.core.errors import UserError
 from engine.core.tasks import TaskOwner
 from engine.runtime.demo_processes import Processes
-from engine.runtime.demo_watch import Watched, settle, summarise
+from engine.runtime.demo_watch import Summary, Watched, settle, summarise
 from engine.runtime.lifetime import stop_event
 
 log = logging.getLogger(__name__)
@@ -83,6 +83,7 @@ class _Demo:
 
     async def run(self) -> int:
         stop = stop_event()
+        summary: Summary | None = None
         async with TaskOwner("demo") as tasks:
             try:
                 await self._start(tasks)
@@ -90,13 +91,13 @@ class _Demo:
                 if self._headless:
                     await settle(self._volunteers, SETTLE_SECONDS)
                     summary = await summarise(self._volunteers)
-                    sys.stdout.write(msgspec.json.encode(summary).decode() + "\n")
-                    sys.stdout.flush()
             finally:
                 self._say("Stopping; each volunteer saves first.")
                 for volunteer in self._volunteers:
                     await volunteer.client.close()
                 await self._processes.stop()
+        if summary is not None:
+            sys.stdout.write(msgspec.json.encode(summary).decode() + "\n")
         return 0
 
     async def _start(self, tasks: TaskOwner) -> None:

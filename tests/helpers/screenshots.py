@@ -1,5 +1,6 @@
 """Pictures of every page, light and dark: `python -m tests.helpers.screenshots OUTDIR [SCALE] [STATE] [WIDTHxHEIGHT]`.
 
+STATE is a name of `toy_states.ALL_STATES`, or the folder of a profile whose engine runs.
 Runs on any Qt platform; set QT_QPA_PLATFORM=offscreen where there is no display.
 """
 
@@ -41,41 +42,50 @@ def shoot(parts: Parts, path: Path) -> None:
         raise OSError(f"cannot write {path}")
 
 
+def shoot_all(app: QApplication, profile: Profile, folder: Path, window_size: QSize) -> None:
+    """Every page of the window of a running engine, light and dark."""
+    parts = build(app, profile, Options(start_engine=False, tray=False))
+    parts.window.resize(window_size)
+    parts.start()
+    wait_until(app, lambda: parts.context.link.connected and parts.context.mirror.state is not None)
+    state = parts.context.mirror.state
+    if state is not None and state.curve:
+        wait_until(app, lambda: parts.window.home.chart.plot is not None)
+    for scheme, value in SCHEMES.items():
+        parts.context.theme.force(value)
+        for name in parts.window.pages:
+            parts.window.show_page(name)
+            if name == "machine":
+                wait_until(app, lambda: bool(parts.window.machine.history.history.view.warmths))
+            if name == "settings":
+                wait_until(app, parts.window.settings.outlook.isVisible)
+            for _ in range(5):
+                app.processEvents()
+            shoot(parts, folder / f"{name}-{scheme}.png")
+    parts.end()
+
+
 def main(arguments: list[str]) -> int:
     """Render all pages."""
     folder = Path(arguments[0])
     os.environ["QT_SCALE_FACTOR"] = arguments[1] if len(arguments) > 1 else "1"
-    toy_states.NOW = time.time()
-    state = toy_states.ALL_STATES[arguments[2] if len(arguments) > 2 else "training"]()
+    shown = arguments[2] if len(arguments) > 2 else "training"
     width, height = map(int, arguments[3].split("x")) if len(arguments) > 3 else (1120, 760)
     folder.mkdir(parents=True, exist_ok=True)
     app = QApplication(sys.argv[:1])
+    if shown not in toy_states.ALL_STATES:
+        shoot_all(app, Profile(Path(shown)), folder, QSize(width, height))
+        return 0
+    toy_states.NOW = time.time()
     with tempfile.TemporaryDirectory() as home:
-        engine = ToyEngine(Path(home), state)
+        engine = ToyEngine(Path(home), toy_states.ALL_STATES[shown]())
         engine.results = {
             "periods.get": toy_states.periods(),
             "readings.get": toy_states.readings(),
             "settings.preview": toy_states.preview(),
         }
         engine.start()
-        parts = build(app, Profile(Path(home)), Options(start_engine=False, tray=False))
-        parts.window.resize(QSize(width, height))
-        parts.start()
-        wait_until(app, lambda: parts.context.link.connected)
-        if state.curve:
-            wait_until(app, lambda: parts.window.home.chart.plot is not None)
-        for scheme, value in SCHEMES.items():
-            parts.context.theme.force(value)
-            for name in parts.window.pages:
-                parts.window.show_page(name)
-                if name == "machine":
-                    wait_until(app, lambda: bool(parts.window.machine.history.history.view.warmths))
-                if name == "settings":
-                    wait_until(app, parts.window.settings.outlook.isVisible)
-                for _ in range(5):
-                    app.processEvents()
-                shoot(parts, folder / f"{name}-{scheme}.png")
-        parts.end()
+        shoot_all(app, Profile(Path(home)), folder, QSize(width, height))
         engine.stop()
     return 0
 
