@@ -42,8 +42,10 @@ def shoot(parts: Parts, path: Path) -> None:
         raise OSError(f"cannot write {path}")
 
 
-def shoot_all(app: QApplication, profile: Profile, folder: Path, window_size: QSize) -> None:
-    """Every page of the window of a running engine, light and dark."""
+def shoot_all(
+    app: QApplication, profile: Profile, folder: Path, window_size: QSize, *, has_history: bool = False
+) -> None:
+    """Every page of the window of a running engine, light and dark. With `has_history`, the past is waited for."""
     parts = build(app, profile, Options(start_engine=False, tray=False))
     parts.window.resize(window_size)
     parts.start()
@@ -55,7 +57,7 @@ def shoot_all(app: QApplication, profile: Profile, folder: Path, window_size: QS
         parts.context.theme.force(value)
         for name in parts.window.pages:
             parts.window.show_page(name)
-            if name == "machine":
+            if name == "machine" and has_history:
                 wait_until(app, lambda: bool(parts.window.machine.history.history.view.warmths))
             if name == "settings":
                 wait_until(app, parts.window.settings.outlook.isVisible)
@@ -85,7 +87,7 @@ def main(arguments: list[str]) -> int:
             "settings.preview": toy_states.preview(),
         }
         engine.start()
-        shoot_all(app, Profile(Path(home)), folder, QSize(width, height))
+        shoot_all(app, Profile(Path(home)), folder, QSize(width, height), has_history=True)
         engine.stop()
     return 0
 
