@@ -9,6 +9,7 @@ from engine.contract.commands import (
     ChangeSettings,
     Command,
     DismissProblem,
+    GetKit,
     GetPeriods,
     GetReadings,
     Join,
@@ -17,6 +18,7 @@ from engine.contract.commands import (
     OpenLink,
     Override,
     Pause,
+    PauseKit,
     PreviewSettings,
     RefreshHub,
     RestartWorker,
@@ -110,6 +112,16 @@ def open_link(link: CommandPort, address: str) -> Operation:
 def dismiss_problem(link: CommandPort, problem_id: str) -> Operation:
     """Take a problem card away."""
     return link.request(DismissProblem(problem_id=problem_id))
+
+
+def get_kit(link: CommandPort) -> Operation:
+    """Fetch the training kit, or go on."""
+    return link.request(GetKit())
+
+
+def pause_kit(link: CommandPort) -> Operation:
+    """Stop fetching the training kit for now."""
+    return link.request(PauseKit())
 
 
 def restart_worker(link: CommandPort) -> Operation:

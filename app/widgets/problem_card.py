@@ -21,6 +21,8 @@ def act_on(context: Context, problem: Problem) -> Operation | None:
         return operations.refresh_hub(context.link)
     if problem.action is ProblemAction.RESTART_WORKER:
         return operations.restart_worker(context.link)
+    if problem.action is ProblemAction.GET_KIT:
+        return operations.get_kit(context.link)
     if problem.action is ProblemAction.DISMISS:
         return operations.dismiss_problem(context.link, problem.problem_id)
     return None

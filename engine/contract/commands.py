@@ -101,6 +101,18 @@ class RestartWorker(Command, frozen=True, kw_only=True):
     method = "worker.restart"
 
 
+class GetKit(Command, frozen=True, kw_only=True):
+    """Fetch the training kit, or go on fetching it."""
+
+    method = "kit.get"
+
+
+class PauseKit(Command, frozen=True, kw_only=True):
+    """Stop fetching the training kit; what is here stays."""
+
+    method = "kit.pause"
+
+
 class GetState(Command, frozen=True, kw_only=True):
     """The state tree, as one reply (for the command line)."""
 
@@ -175,6 +187,8 @@ COMMANDS: Final[dict[str, type[Command]]] = {
         OpenLink,
         DismissProblem,
         RestartWorker,
+        GetKit,
+        PauseKit,
         GetState,
         GetRounds,
         Why,

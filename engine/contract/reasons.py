@@ -43,6 +43,8 @@ class ReasonCode(StrEnum):
     STORE_UNWRITABLE = "store_unwritable"
     LEAVING_AFTER_ROUND = "leaving_after_round"
     LEAVING_NOW = "leaving_now"
+    KIT_MISSING = "kit_missing"
+    KIT_COMING = "kit_coming"  # percent
     # The governor's; USER_PAUSED to TOO_HOT above are too.
     SYSTEM_SLEEPS = "system_sleeps"
     SYSTEM_ENDS = "system_ends"
@@ -94,6 +96,8 @@ class ProblemCode(StrEnum):
     DATA_UNAVAILABLE = "data_unavailable"  # detail
     NO_KEYRING = "no_keyring"  # path
     WEIGHTS_DIFFERED = "weights_differed"  # step
+    KIT_MISSING = "kit_missing"  # gigabytes
+    KIT_FAILED = "kit_failed"  # detail
     INTERNAL = "internal"  # report_id, detail
 
 
@@ -103,6 +107,7 @@ class ProblemAction(StrEnum):
     NONE = "none"
     RETRY_HUB = "retry_hub"
     RESTART_WORKER = "restart_worker"
+    GET_KIT = "get_kit"
     DISMISS = "dismiss"
 
 

@@ -5,7 +5,7 @@ Every number is a reading or a count; `None` means "cannot read" or "not yet". T
 
 import msgspec
 
-from engine.contract.reasons import Problem, Reason, RunState
+from engine.contract.reasons import Problem, Reason, RunState, Scalar
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
@@ -182,6 +182,7 @@ class GpuReading(Node, frozen=True, kw_only=True):
     power_watts: float | None = None
     throttled: bool | None = None
     read_at: float | None = None  # these are last values while the card is not watched
+    driver_version: str = ""
 
 
 class SensorState(Node, frozen=True, kw_only=True):
@@ -356,6 +357,25 @@ class Measurement(Node, frozen=True, kw_only=True):
     detail: str = ""
 
 
+class KitState(Node, frozen=True, kw_only=True):
+    """The training kit: the build of torch that fits this computer."""
+
+    state: str = "included"  # "missing", "fetching", "paused", "unpacking", "testing", "ready", "failed" or "unusable"
+    name: str = ""
+    version: str = ""  # of torch
+    computes_on: str = ""  # "cpu", "cuda", "rocm" or "mps"
+    total_bytes: int = 0
+    done_bytes: int = 0
+    space_bytes: int = 0  # on the disk, while it is installed
+    bytes_per_second: float | None = None
+    fault: str = ""  # a code, when it failed
+    params: dict[str, Scalar] = {}
+    passed_over: str = ""  # why it is not for the graphics card: "driver_old", "driver_unreadable", "no_kit_for_card"
+    card: str = ""
+    driver_version: str = ""
+    driver_needed: str = ""
+
+
 class Today(Node, frozen=True, kw_only=True):
     """Since local midnight."""
 
@@ -376,6 +396,7 @@ class EngineState(Node, frozen=True, kw_only=True):
     machine: Machine = Machine()
     governor: GovernorState = GovernorState()
     measurement: Measurement = Measurement()
+    kit: KitState = KitState()
     today: Today = Today()
     projects: tuple[ProjectCard, ...] = ()
     session: SessionState | None = None

@@ -117,6 +117,11 @@ CAUSES: Final[Mapping[ReasonCode, Templates]] = {
     ReasonCode.DISK_FULL: ("The disk that holds {path} is full.", "The disk is full."),
     ReasonCode.STORE_UNWRITABLE: ("Potluck cannot save to {path}.", "Potluck cannot save its records."),
     ReasonCode.LEAVING_AFTER_ROUND: ("The round in progress is finished first.",),
+    ReasonCode.KIT_MISSING: ("The training kit is not installed yet. Get it to begin.",),
+    ReasonCode.KIT_COMING: (
+        "The training kit is being installed: {percent} %.",
+        "The training kit is being installed.",
+    ),
     ReasonCode.LEAVING_NOW: ("The round in progress is not waited for.",),
     ReasonCode.SYSTEM_SLEEPS: ("This computer is going to sleep.",),
     ReasonCode.SYSTEM_ENDS: ("This computer is shutting down, or you are logging out.",),
@@ -231,6 +236,8 @@ PROBLEM_TITLES: Final[Mapping[ProblemCode, Templates]] = {
     ProblemCode.DATA_UNAVAILABLE: ("The training data cannot be read",),
     ProblemCode.NO_KEYRING: ("Your key is kept in a file",),
     ProblemCode.WEIGHTS_DIFFERED: ("This computer's model differed from the others'",),
+    ProblemCode.KIT_MISSING: ("Training needs one more download",),
+    ProblemCode.KIT_FAILED: ("The training kit could not be installed",),
     ProblemCode.INTERNAL: ("Something went wrong inside Potluck",),
 }
 
@@ -296,6 +303,11 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, Templates]] = {
         "At step {step} it was fetched again from another computer. If this returns, test your memory.",
         "It was fetched again from another computer. If this returns, test your memory.",
     ),
+    ProblemCode.KIT_MISSING: (
+        "The training kit for this computer has {gigabytes} GB. It is fetched once and can be paused.",
+        "The training kit for this computer is fetched once and can be paused.",
+    ),
+    ProblemCode.KIT_FAILED: ("{detail}", "Try again."),
     ProblemCode.INTERNAL: (
         "{detail}. The log tells more under {report_id}. Restart Potluck if it stays.",
         "The log tells more under {report_id}. Restart Potluck if it stays.",
@@ -307,6 +319,7 @@ ACTION_LABELS: Final[Mapping[ProblemAction, str]] = {
     ProblemAction.NONE: "",
     ProblemAction.RETRY_HUB: "Try again",
     ProblemAction.RESTART_WORKER: "Restart training",
+    ProblemAction.GET_KIT: "Get training kit",
     ProblemAction.DISMISS: "Dismiss",
 }
 

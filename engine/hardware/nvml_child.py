@@ -29,6 +29,12 @@ def name_of(nvml: Any, handle: Any) -> str:
     return name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name or "NVIDIA graphics")
 
 
+def driver_of(nvml: Any) -> str:
+    """Empty when it is not told."""
+    version = told(nvml, nvml.nvmlSystemGetDriverVersion)
+    return version.decode("ascii", "replace") if isinstance(version, bytes) else str(version or "")
+
+
 def loads_of(nvml: Any, handle: Any, newest: dict[int, int], index: int) -> dict[str, int] | None:
     """Percent of the card's cores by process, the newest sample of each; None where it is not told (Windows)."""
     since = newest.get(index, 0)
@@ -66,6 +72,7 @@ def card(nvml: Any, index: int, newest: dict[int, int]) -> dict[str, Any]:
         "energy_millijoules": told(nvml, lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(handle)),
         "throttled": None if reasons is None else bool(reasons & TOO_HOT),
         "process_loads": loads_of(nvml, handle, newest, index),
+        "driver_version": driver_of(nvml),
     }
 
 

@@ -28,6 +28,7 @@ class HubConfig:
     ice_servers: tuple[IceServer, ...] = ()
     publishers: PublishPolicy = "open"
     behind_proxy: bool = False  # a reverse proxy appends the caller's address to X-Forwarded-For
+    kits_folder: Path | None = None  # files of training kits, for volunteers who reach nothing but this hub
     limits: HubLimits = field(default_factory=HubLimits)
 
     def __post_init__(self) -> None:

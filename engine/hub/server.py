@@ -15,7 +15,7 @@ from aiohttp.typedefs import Handler
 from sqlalchemy.exc import SQLAlchemyError
 
 from engine.core.errors import UserError
-from engine.hub import api
+from engine.hub import api, kits
 from engine.hub import web as hub_web
 from engine.hub.config import HubConfig
 from engine.hub.database import Database, Overloaded
@@ -46,6 +46,7 @@ def build_app(config: HubConfig, now: Callable[[], float] = time.time) -> web.Ap
     app[STATE] = new_state(config, now)
     app.add_routes(api.routes)
     app.add_routes(hub_web.routes)
+    app.add_routes(kits.routes)
     app.cleanup_ctx.append(_database)
     app.on_shutdown.append(_stop_rooms)
     app.on_response_prepare.append(_add_headers)

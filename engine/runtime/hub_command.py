@@ -87,6 +87,7 @@ async def _serve(paths: Paths, options: argparse.Namespace, manifests: list[Mani
         database_url=_database_url(options.database, paths),
         host=options.host,
         port=options.port,
+        kits_folder=options.kits,
         publishers="open" if options.open else (loaded.identity.peer_id,),
     )
     async with running_hub(config) as hub:

@@ -17,7 +17,7 @@ from engine.contract.words import error_sentence
 from engine.control.client import ControlClient, EngineGone, connect
 from engine.core.errors import UserError
 from engine.core.paths import Paths
-from engine.runtime.status_text import measurement_text, projects_text, status_text
+from engine.runtime.status_text import kit_text, measurement_text, projects_text, status_text
 
 POLL_SECONDS: Final = 0.25
 
@@ -125,6 +125,14 @@ async def _set(client: ControlClient, options: argparse.Namespace) -> str:
     return f"{options.name} is now {shown(kept)}."
 
 
+async def _kit(client: ControlClient, options: argparse.Namespace) -> str:
+    if options.action == "get":
+        await client.request(c.GetKit())
+    elif options.action == "pause":
+        await client.request(c.PauseKit())
+    return kit_text((await _state(client)).kit)
+
+
 _ASK: Final[dict[str, Callable[[ControlClient, argparse.Namespace], Awaitable[str]]]] = {
     "join": _join,
     "leave": _leave,
@@ -133,6 +141,7 @@ _ASK: Final[dict[str, Callable[[ControlClient, argparse.Namespace], Awaitable[st
     "override": _override,
     "why": _why,
     "measure": _measure,
+    "kit": _kit,
     "status": _status,
     "projects": _projects,
     "stop": _stop,

@@ -1,9 +1,23 @@
 """The state tree as lines for a terminal, in the window's words. PURE."""
 
 import datetime
+from typing import Final
 
-from engine.contract.snapshot import EngineState, ProjectCard, SessionState
+from engine.contract.snapshot import EngineState, KitState, ProjectCard, SessionState
 from engine.contract.words import problem_sentences, status_sentence
+from engine.kit.errors import sentence_of
+
+_PROCESSORS: Final = {
+    "cpu": "the processor",
+    "cuda": "NVIDIA graphics cards",
+    "rocm": "AMD graphics cards",
+    "mps": "Apple graphics",
+}
+_PASSED_OVER: Final = {
+    "driver_old": "its driver is too old for the kit that uses it. Update the driver, then: potluck kit get",
+    "driver_unreadable": "its driver's version cannot be read, so the kit is for the processor.",
+    "no_kit_for_card": "there is no kit that uses it, so the kit is for the processor.",
+}
 
 
 def status_text(state: EngineState, now: float) -> str:
@@ -53,6 +67,23 @@ def projects_text(state: EngineState) -> str:
     if not state.projects:
         return f"The hub at {state.hub.url} lists no projects."
     return "\n\n".join(_project(card) for card in state.projects)
+
+
+def kit_text(kit: KitState) -> str:
+    """What there is of the training kit, and what is missing."""
+    if kit.state == "included":
+        return "Torch is installed with Potluck; no training kit is needed."
+    size, done = kit.total_bytes / 1e9, kit.done_bytes / 1e9
+    lines = {
+        "missing": f"Not installed. It has {size:.1f} GB; {done:.1f} GB are here. Get it: potluck kit get",
+        "paused": f"Paused: {done:.1f} of {size:.1f} GB are here. Go on: potluck kit get",
+        "fetching": f"Being fetched: {done:.1f} of {size:.1f} GB.",
+        "unpacking": "Being unpacked.",
+        "testing": "Being tried on this computer.",
+        "ready": f"Installed: torch {kit.version} for {_PROCESSORS.get(kit.computes_on, kit.computes_on)}.",
+    }
+    line = lines.get(kit.state) or sentence_of(kit.fault, kit.params)
+    return line + (f" {kit.card}: {_PASSED_OVER[kit.passed_over]}" if kit.passed_over in _PASSED_OVER else "")
 
 
 def measurement_text(state: EngineState) -> str:

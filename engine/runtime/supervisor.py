@@ -47,6 +47,7 @@ from engine.runtime.days import DayBook, local_date
 from engine.runtime.first_state import initial_state
 from engine.runtime.guest import Guest, GuestParts
 from engine.runtime.hub_sync import HubSync, HubSyncParts
+from engine.runtime.kit_desk import KitDesk
 from engine.runtime.link_offer import catalogue_with
 from engine.runtime.machine_measure import MachineMeasure
 from engine.runtime.power.keep_awake import KeepAwake
@@ -110,6 +111,8 @@ class Supervisor:
             self, GuestParts(clock, store, self.publisher, self._reader, lock, config.device, tools.times)
         )
         self._measure = MachineMeasure(config.paths, clock, self.publisher, self._guest)
+        self._kit = KitDesk(tools.kit_parts, config.paths.data_dir, clock, self.publisher, self._problems)
+        self._kit.listen(self._show_problems, self.let_session)
         if loaded.store is IdentityStore.FILE and loaded.notice:
             self._add_problem(ProblemCode.NO_KEYRING, ProblemAction.DISMISS, {"path": str(config.paths.key_file)})
 
@@ -136,6 +139,7 @@ class Supervisor:
             try:
                 await self._stop.wait()
                 log.info("stopping")
+                await self._kit.close()
                 await self._leave("now" if self._urgent else "after_round", forget=False)
                 await self._save(ending=True)
             finally:
@@ -217,6 +221,7 @@ class Supervisor:
         )
 
     def on_decision(self) -> None:
+        self._kit.look()
         self._publish_status()
 
     async def hold_session(self, when: Literal["after_round", "now"]) -> None:
@@ -264,6 +269,10 @@ class Supervisor:
                 await self._dismiss(problem_id)
             case c.RestartWorker():
                 self._restart_worker()
+            case c.GetKit():
+                self._kit.get()
+            case c.PauseKit():
+                await self._kit.pause()
             case c.MeasureMachine() | c.CancelMeasure():
                 self._measure.obey(command)
             case _:
@@ -374,8 +383,10 @@ class Supervisor:
         self._project = project
         with contextlib.suppress(StoreError):
             self.publisher.update(curve=await self._store.load_curve(project.project_id, MAX_CURVE_POINTS))
-        if self._guest.lets_sessions:  # else it begins later, by `let_session`
+        if self._guest.lets_sessions and self._kit.ready:  # else it begins later, by `let_session`
             self._keeper.start(joined, project)
+        elif self._guest.lets_sessions:
+            self._kit.get()
         if self._sync is not None:
             self._sync.want_board(joined.project_id)
         self._publish_projects()
@@ -555,7 +566,7 @@ class Supervisor:
             leaving_now=self._keeper.leaving_now,
             joining=self._wanted,
             others_unmet=self._unmet.count(state.session, peers_now, self._clock.monotonic()),
-            unusable=self._unusable[1] if self._unusable is not None else None,
+            unusable=self._kit.reason or (self._unusable[1] if self._unusable is not None else None),
         )
         self.publisher.update(status=status_of(what, state.status, self._clock.now()))
         self._guest.note()
@@ -575,6 +586,10 @@ class Supervisor:
         self._publish_problems()
         if lasting:
             await self._keep(self._store.dismiss_problem(problem_id, self._clock.now()))
+
+    def _show_problems(self) -> None:
+        self._publish_problems()
+        self._publish_status()
 
     def _publish_problems(self) -> None:
         self.publisher.update(problems=self._problems.shown())

@@ -11,6 +11,7 @@ from engine.contract.snapshot import Machine
 from engine.core.clock import Clock
 from engine.hardware.probe import Prober
 from engine.identity.keys import Identity
+from engine.kit.service import KitParts, kit_parts
 from engine.manifest.verify import VerifiedManifest
 from engine.runtime.config import EngineConfig
 from engine.runtime.power.keep_awake import Lock, lock_for_this_system
@@ -85,3 +86,4 @@ class EngineTools:
     make_lock: Callable[[], Lock] = lock_for_this_system
     make_watch: Callable[[Herald], PowerWatch] = watch_for_this_system
     times: EngineTimes = EngineTimes()
+    kit_parts: Callable[[Path, Clock], KitParts] = kit_parts

@@ -20,6 +20,8 @@ from engine.training.protocol import Accumulated, Failed, FromWorker, Pong, Read
 log = logging.getLogger(__name__)
 
 STDERR_LINES: Final = 50
+KIT_VARIABLE: Final = "POTLUCK_KIT"
+"""In the engine's environment: the folder of the training kit in use, before all else that a worker imports."""
 _READ_BYTES: Final = 65_536
 _MAX_LINE_CHARS: Final = 500
 _KEPT_BLOCK_BYTES: Final = 32 * 1024**2
@@ -311,7 +313,7 @@ def worker_environment(base: Mapping[str, str], threads: int) -> dict[str, str]:
     """The worker's environment: nothing from the network, no thread pools beside its own, the engine importable."""
     count = str(max(1, threads))
     root = str(Path(engine.__file__).resolve().parent.parent)
-    path = base.get("PYTHONPATH", "")
+    path = os.pathsep.join(filter(None, (base.get(KIT_VARIABLE, ""), root, base.get("PYTHONPATH", ""))))
     return {
         **base,
         "HF_HUB_OFFLINE": "1",
@@ -323,7 +325,7 @@ def worker_environment(base: Mapping[str, str], threads: int) -> dict[str, str]:
         "OMP_WAIT_POLICY": "PASSIVE",
         "MALLOC_MMAP_THRESHOLD_": str(_KEPT_BLOCK_BYTES),
         "MALLOC_TRIM_THRESHOLD_": str(_KEPT_FREE_BYTES),
-        "PYTHONPATH": f"{root}{os.pathsep}{path}" if path else root,
+        "PYTHONPATH": path,
     }
 
 
