@@ -83,9 +83,10 @@ class Mirror:
         cut = self.cut_after.pop(0) if self.cut_after else None
         with contextlib.suppress(ConnectionError):  # who has had enough hangs up
             await response.write(piece[:cut])
-        if cut is not None and request.transport is not None:
+        if cut is not None:
             await self._until(min(start + cut, len(data)))
-            request.transport.close()
+            if request.transport is not None:
+                request.transport.close()
         return response
 
     def note(self, done: int) -> None:
