@@ -59,6 +59,9 @@ class Mirror:
     url: str = ""
     asked: list[tuple[str, str]] = field(default_factory=list)  # name, Range header
     cut_after: list[int] = field(default_factory=list)  # bytes of the next answers, then the line is cut
+    holding: bool = False  # half of an answer, and then nothing until `let_go`
+    holds: asyncio.Event = field(default_factory=asyncio.Event)
+    let_go: asyncio.Event = field(default_factory=asyncio.Event)
     taken: int = 0
     _news: asyncio.Event = field(default_factory=asyncio.Event)
     misbehave: Callable[[str], web.StreamResponse | None] = lambda name: None
@@ -80,6 +83,12 @@ class Mirror:
         response = web.StreamResponse(status=status, headers=headers)
         await response.prepare(request)
         piece = data[start:]
+        if self.holding:
+            await response.write(piece[: len(piece) // 2])
+            self.holds.set()
+            async with asyncio.timeout(20):
+                await self.let_go.wait()
+            return response
         cut = self.cut_after.pop(0) if self.cut_after else None
         with contextlib.suppress(ConnectionError):  # who has had enough hangs up
             await response.write(piece[:cut])

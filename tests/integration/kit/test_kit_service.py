@@ -155,25 +155,16 @@ async def test_a_newer_kit_takes_the_place_of_the_one_before(tmp_path: Path, mir
 
 
 async def test_a_pause_is_shown_and_gone_on_with(tmp_path: Path, mirror: Mirror) -> None:
-    gate = asyncio.Event()
-    honest = mirror.files
+    mirror.holding = True
     one, desk = service(tmp_path / "kit", mirror)
-
-    class Slow(dict[str, bytes]):
-        def get(self, name: str, default: object = None) -> bytes:  # type: ignore[override]
-            gate.set()
-            return honest[name]
-
-    mirror.files = Slow()
-    mirror.cut_after = [1_000_000_000]  # all of it, and then a wait for more than there is to take
     one.want(MACHINE, "")
     async with asyncio.timeout(20):
-        await gate.wait()
+        await mirror.holds.wait()
     await one.pause()
     assert desk.states[-1].state == "paused"
     assert one.reason is not None
-    mirror.files, mirror.cut_after = honest, []
-    mirror.note(10**9)
+    mirror.holding = False
+    mirror.let_go.set()
     one.want(MACHINE, "")
     await desk.until("ready")
 
