@@ -19,7 +19,7 @@ def wheel(members: dict[str, bytes]) -> bytes:
     data = io.BytesIO()
     with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as out:
         for name, content in members.items():
-            out.writestr(name, content)
+            out.writestr(zipfile.ZipInfo(name), content, zipfile.ZIP_DEFLATED)  # of no time, so always the same bytes
     return data.getvalue()
 
 
