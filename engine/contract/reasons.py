@@ -94,6 +94,7 @@ class ProblemCode(StrEnum):
     DATA_UNAVAILABLE = "data_unavailable"  # detail
     NO_KEYRING = "no_keyring"  # path
     WEIGHTS_DIFFERED = "weights_differed"  # step
+    DATA_CAP_NEAR = "data_cap_near"  # used_gigabytes, limit_gigabytes, days
     INTERNAL = "internal"  # report_id, detail
 
 

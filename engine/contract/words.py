@@ -231,6 +231,7 @@ PROBLEM_TITLES: Final[Mapping[ProblemCode, Templates]] = {
     ProblemCode.DATA_UNAVAILABLE: ("The training data cannot be read",),
     ProblemCode.NO_KEYRING: ("Your key is kept in a file",),
     ProblemCode.WEIGHTS_DIFFERED: ("This computer's model differed from the others'",),
+    ProblemCode.DATA_CAP_NEAR: ("Most of your data limit is used up",),
     ProblemCode.INTERNAL: ("Something went wrong inside Potluck",),
 }
 
@@ -295,6 +296,10 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, Templates]] = {
     ProblemCode.WEIGHTS_DIFFERED: (
         "At step {step} it was fetched again from another computer. If this returns, test your memory.",
         "It was fetched again from another computer. If this returns, test your memory.",
+    ),
+    ProblemCode.DATA_CAP_NEAR: (
+        "{used_gigabytes} of {limit_gigabytes} GB in {days} days. At the limit Potluck pauses until days pass.",
+        "At the limit Potluck pauses until days pass.",
     ),
     ProblemCode.INTERNAL: (
         "{detail}. The log tells more under {report_id}. Restart Potluck if it stays.",

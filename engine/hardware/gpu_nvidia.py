@@ -39,6 +39,7 @@ class _NvmlCard(msgspec.Struct, frozen=True):
     energy_millijoules: Annotated[float, msgspec.Meta(ge=0)] | None
     throttled: bool | None
     process_loads: dict[int, Percent] | None
+    process_memory_bytes: dict[int, Bytes] | None = None
 
 
 def parse_nvml(text: str) -> tuple[Card, ...] | None:
@@ -64,6 +65,7 @@ def _card(one: _NvmlCard) -> Card:
         ),
         one.process_loads,
         None if one.energy_millijoules is None else one.energy_millijoules / 1000,
+        one.process_memory_bytes,
     )
 
 

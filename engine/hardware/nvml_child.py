@@ -47,6 +47,15 @@ def loads_of(nvml: Any, handle: Any, newest: dict[int, int], index: int) -> dict
     return {str(pid): sample.smUtil for pid, sample in latest.items()}
 
 
+def memory_of(nvml: Any, handle: Any) -> dict[str, int] | None:
+    """Bytes of the card's memory by process; None where it is not told (Windows' driver model hides it)."""
+    processes = told(nvml, lambda: nvml.nvmlDeviceGetComputeRunningProcesses(handle))
+    if processes is None:
+        return None
+    held = processes[:MAX_PROCESSES]
+    return {str(process.pid): process.usedGpuMemory for process in held if process.usedGpuMemory is not None}
+
+
 def card(nvml: Any, index: int, newest: dict[int, int]) -> dict[str, Any]:
     """All that is asked of one card."""
     handle = nvml.nvmlDeviceGetHandleByIndex(index)
@@ -66,6 +75,7 @@ def card(nvml: Any, index: int, newest: dict[int, int]) -> dict[str, Any]:
         "energy_millijoules": told(nvml, lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(handle)),
         "throttled": None if reasons is None else bool(reasons & TOO_HOT),
         "process_loads": loads_of(nvml, handle, newest, index),
+        "process_memory_bytes": memory_of(nvml, handle),
     }
 
 

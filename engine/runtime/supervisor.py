@@ -107,7 +107,10 @@ class Supervisor:
         self.publisher = StatePublisher(initial_state(config, loaded, clock.now()))
         lock = KeepAwake(tools.make_lock())
         self._guest = Guest(
-            self, GuestParts(clock, store, self.publisher, self._reader, lock, config.device, tools.times)
+            self,
+            GuestParts(
+                clock, store, self.publisher, self._reader, lock, config.device, tools.times, config.paths.data_dir
+            ),
         )
         self._measure = MachineMeasure(config.paths, clock, self.publisher, self._guest)
         if loaded.store is IdentityStore.FILE and loaded.notice:
@@ -274,6 +277,7 @@ class Supervisor:
         """Who is connected: nobody who shows them, and the model writes no samples."""
         self._wants_samples = any(face.wants_samples for face in faces)
         self._keeper.post(WatcherChange(self._wants_samples))
+        self._guest.shown_by(frozenset(face.pid for face in faces if face.pid))
 
     async def _join(self, wanted: str) -> dict[str, str]:
         entry = self._find(wanted)
