@@ -472,26 +472,6 @@ def test_a_card_that_others_fill_is_left():
 
 
 @pytest.mark.parametrize(
-    ("total", "chosen", "reserve"),
-    [
-        (1000 * GB, 10 * GB, 10 * GB),
-        (64 * GB, 10 * GB, 6.4 * GB),
-        (16 * GB, 10 * GB, 2 * GB),
-        (64 * GB, 20 * GB, 20 * GB),
-        (None, 10 * GB, 10 * GB),
-    ],
-)
-def test_a_tenth_of_a_small_disk_is_reserve_enough(total: int | None, chosen: int, reserve: float) -> None:
-    settings = Settings(disk_free_bytes=chosen)
-    for free, stops in ((reserve - 0.2 * GB, True), (reserve + 0.2 * GB, False)):
-        reading = machine(disk_total_bytes=total, disk_free_bytes=int(free))
-        run = Run(settings)
-        run.at(0, reading)
-        found = Code.DISK_RESERVE in codes(run.at(30, reading))
-        assert found is stops
-
-
-@pytest.mark.parametrize(
     "reading",
     [
         machine(gpus=(GPU,), on_battery=True),
