@@ -1,5 +1,6 @@
 """The window's side of the control link as bytes in, events out; no socket, no clock. Spec: docs/specs/control.md."""
 
+import os
 from enum import Enum, auto
 from typing import Final, TypeAlias
 
@@ -96,7 +97,15 @@ class LinkProtocol:
 
     def hello(self) -> bytes:
         """The first line to send."""
-        return encode(Hello(token=self._token, contract_version=CONTRACT_VERSION, face=FACE, wants_samples=True))
+        return encode(
+            Hello(
+                token=self._token,
+                contract_version=CONTRACT_VERSION,
+                face=FACE,
+                wants_samples=True,
+                pid=os.getpid(),
+            )
+        )
 
     def on_line(self, line: bytes) -> LinkEvent:
         """Take the engine's next line.

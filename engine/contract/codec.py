@@ -1,6 +1,6 @@
 """Control link messages and their bytes: newline-ended JSON, at most 1 MiB a line. Spec: docs/specs/control.md."""
 
-from typing import Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -17,6 +17,7 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
     face: str  # "window", "cli", ...
     subscribe: bool = True  # wants the snapshot and patches
     wants_samples: bool = False  # shows what the model writes, so the engine should have it write
+    pid: Annotated[int, msgspec.Meta(ge=0, le=2**32)] = 0  # of the face's process; its load is not another program's
 
 
 class Welcome(msgspec.Struct, frozen=True, kw_only=True, tag="welcome"):

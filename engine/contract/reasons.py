@@ -98,6 +98,7 @@ class ProblemCode(StrEnum):
     WEIGHTS_DIFFERED = "weights_differed"  # step
     KIT_MISSING = "kit_missing"  # gigabytes
     KIT_FAILED = "kit_failed"  # detail
+    DATA_CAP_NEAR = "data_cap_near"  # used_gigabytes, limit_gigabytes, days
     INTERNAL = "internal"  # report_id, detail
 
 

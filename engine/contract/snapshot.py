@@ -179,6 +179,7 @@ class GpuReading(Node, frozen=True, kw_only=True):
     detail: str = ""  # why not usable
     slowdown_celsius: float | None = None  # where the card slows itself down
     foreign_load_percent: float | None = None  # by other programs
+    own_memory_bytes: int | None = None  # held by training
     power_watts: float | None = None
     throttled: bool | None = None
     read_at: float | None = None  # these are last values while the card is not watched
@@ -206,6 +207,7 @@ class Machine(Node, frozen=True, kw_only=True):
     memory_total_bytes: int | None = None
     memory_used_bytes: int | None = None
     disk_free_bytes: int | None = None
+    disk_total_bytes: int | None = None
     temperature_celsius: float | None = None
     temperature_source: str = ""
     on_battery: bool | None = None  # None: cannot read, or no battery fitted

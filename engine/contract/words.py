@@ -117,7 +117,7 @@ CAUSES: Final[Mapping[ReasonCode, Templates]] = {
     ReasonCode.DISK_FULL: ("The disk that holds {path} is full.", "The disk is full."),
     ReasonCode.STORE_UNWRITABLE: ("Potluck cannot save to {path}.", "Potluck cannot save its records."),
     ReasonCode.LEAVING_AFTER_ROUND: ("The round in progress is finished first.",),
-    ReasonCode.KIT_MISSING: ("The training kit is not installed yet. Get it to begin.",),
+    ReasonCode.KIT_MISSING: ("The training kit is not installed yet.",),
     ReasonCode.KIT_COMING: (
         "The training kit is being installed: {percent} %.",
         "The training kit is being installed.",
@@ -195,6 +195,8 @@ NEXT: Final[Mapping[ReasonCode, Templates]] = {
     ReasonCode.STORE_UNWRITABLE: ("Free some space or allow writing there.",),
     ReasonCode.LEAVING_AFTER_ROUND: ("Nothing is lost.",),
     ReasonCode.LEAVING_NOW: ("What was not shared yet is dropped.",),
+    ReasonCode.KIT_MISSING: ("Starts when you get it.",),
+    ReasonCode.KIT_COMING: ("Starts when it is there.",),
     ReasonCode.SYSTEM_SLEEPS: ("Resumes when it wakes.",),
     ReasonCode.SYSTEM_ENDS: ("Everything is saved first.",),
     ReasonCode.DISK_RESERVE: ("Resumes when {limit_gigabytes} GB are free.", "Resumes when more of the disk is free."),
@@ -238,6 +240,7 @@ PROBLEM_TITLES: Final[Mapping[ProblemCode, Templates]] = {
     ProblemCode.WEIGHTS_DIFFERED: ("This computer's model differed from the others'",),
     ProblemCode.KIT_MISSING: ("Training needs one more download",),
     ProblemCode.KIT_FAILED: ("The training kit could not be installed",),
+    ProblemCode.DATA_CAP_NEAR: ("Most of your data limit is used up",),
     ProblemCode.INTERNAL: ("Something went wrong inside Potluck",),
 }
 
@@ -307,7 +310,11 @@ PROBLEM_TEXTS: Final[Mapping[ProblemCode, Templates]] = {
         "The training kit for this computer has {gigabytes} GB. It is fetched once and can be paused.",
         "The training kit for this computer is fetched once and can be paused.",
     ),
-    ProblemCode.KIT_FAILED: ("{detail}", "Try again."),
+    ProblemCode.KIT_FAILED: ("{detail}.", "Try again."),
+    ProblemCode.DATA_CAP_NEAR: (
+        "{used_gigabytes} of {limit_gigabytes} GB in {days} days. At the limit Potluck pauses until days pass.",
+        "At the limit Potluck pauses until days pass.",
+    ),
     ProblemCode.INTERNAL: (
         "{detail}. The log tells more under {report_id}. Restart Potluck if it stays.",
         "The log tells more under {report_id}. Restart Potluck if it stays.",

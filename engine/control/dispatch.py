@@ -28,6 +28,7 @@ class Face:
     face_id: int
     kind: str  # what it calls itself
     wants_samples: bool
+    pid: int = 0  # 0: it did not say
 
 
 Handler: TypeAlias = Callable[[Command, Face], Awaitable[Any]]

@@ -119,7 +119,7 @@ class FaceLink:
 
     async def _serve(self, hello: Hello) -> None:
         kind = "".join(letter for letter in hello.face if letter.isprintable())[:MAX_KIND_CHARS]
-        face = Face(face_id=self._face_id, kind=kind, wants_samples=hello.wants_samples)
+        face = Face(face_id=self._face_id, kind=kind, wants_samples=hello.wants_samples, pid=hello.pid)
         publisher = self._context.publisher
         self._send(Welcome(contract_version=CONTRACT_VERSION, engine_version=PRODUCT_VERSION, pid=self._context.pid))
         subscription = publisher.subscribe(self) if hello.subscribe else None

@@ -72,7 +72,6 @@ class Inputs:
     local_time: LocalTime | None = None  # without it the schedules do not hold
     started_at: float | None = None  # of the engine
     memory_used_bytes: int | None = None  # by engine and worker
-    gpu_memory_used_bytes: int | None = None  # by the worker, on the card that it uses; 0 when it uses none
     device: str = ""  # "cpu" or "gpu": what the worker computes on; "" when it can be either
     system: SystemEvent = SystemEvent.NONE
     measuring: bool = False  # the benchmark of the machine runs

@@ -25,6 +25,7 @@ COOL_CELSIUS: Final = 70.0
 
 RETRY_MEMORY_SECONDS: Final = 600.0
 DISK_MARGIN_BYTES: Final = 1_000_000_000
+LEAST_RESERVE_BYTES: Final = 2_000_000_000
 DISK_LIMIT_MARGIN: Final = 0.95
 GPU_MEMORY_FREE_BYTES: Final = 1024**3
 GPU_MEMORY_NEEDED_BYTES: Final = 1024**3
@@ -200,11 +201,19 @@ def _energy_saver(what: Situation, latch: Latch) -> Finding:
     return _flag(what.reading.energy_saver, wanted=what.settings.pause_on_energy_saver)
 
 
+def disk_reserve_bytes(reading: Machine, settings: Settings) -> int:
+    """What is left to others: as set; where nothing else was chosen, no more than a tenth of a small disk."""
+    wanted, total = settings.disk_free_bytes, _known(reading.disk_total_bytes)
+    if total is None or wanted != Settings().disk_free_bytes:
+        return wanted
+    return int(min(wanted, max(LEAST_RESERVE_BYTES, total // 10)))
+
+
 def _disk_reserve(what: Situation, latch: Latch) -> Finding:
     free = _known(what.reading.disk_free_bytes)
     if free is None:
         return UNREAD
-    wanted = what.settings.disk_free_bytes
+    wanted = disk_reserve_bytes(what.reading, what.settings)
     if free >= wanted + (DISK_MARGIN_BYTES if latch.holds else 0):
         return GONE
     shown = {"free_gigabytes": _gigabytes(free), "limit_gigabytes": _gigabytes(wanted + DISK_MARGIN_BYTES)}
@@ -320,7 +329,7 @@ def _foreign_gpu(what: Situation, gpu: GpuReading, latch: Latch) -> Finding:
 def _gpu_memory(what: Situation, gpu: GpuReading, latch: Latch) -> Finding:
     """Short when others leave too little; what we hold ourselves counts as free."""
     total, used = _known(gpu.memory_total_bytes), _known(gpu.memory_used_bytes)
-    own = what.inputs.gpu_memory_used_bytes
+    own = _known(gpu.own_memory_bytes)
     if total is None or used is None or own is None:
         return UNREAD
     return Seen({}) if total - used + own < GPU_MEMORY_FREE_BYTES + GPU_MEMORY_NEEDED_BYTES else GONE

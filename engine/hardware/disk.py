@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -9,16 +10,25 @@ MAX_ENTRIES: Final = 200_000
 BLOCK_BYTES: Final = 512  # of st_blocks, whatever the disk's own blocks are
 
 
-def read_free_bytes(data_dir: Path) -> int | None:
-    """What this user may still write where `data_dir` is or will be; None if that place cannot be looked at."""
+@dataclass(frozen=True, slots=True)
+class Room:
+    """A disk's size, and what this user may still write on it."""
+
+    total_bytes: int | None = None
+    free_bytes: int | None = None
+
+
+def read_room(data_dir: Path) -> Room:
+    """Where `data_dir` is or will be; of nothing known if that place cannot be looked at."""
     for folder in (data_dir, *data_dir.parents):
         try:
-            return shutil.disk_usage(folder).free
+            usage = shutil.disk_usage(folder)
         except FileNotFoundError:
             continue
         except OSError:
-            return None
-    return None
+            return Room()
+        return Room(usage.total, usage.free)
+    return Room()
 
 
 def read_used_bytes(data_dir: Path) -> int | None:

@@ -15,11 +15,15 @@ MAX_NAME_CHARS: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """`process_loads`: percent of the card by process id, None where it is not told. `energy_joules`: a counter."""
+    """`process_loads`: percent of the card by process id; `process_memory_bytes`: its memory. None: not told.
+
+    `energy_joules`: a counter.
+    """
 
     gpu: GpuReading
     process_loads: Mapping[int, float] | None = None
     energy_joules: float | None = None
+    process_memory_bytes: Mapping[int, int] | None = None
 
 
 class CardSource(Protocol):

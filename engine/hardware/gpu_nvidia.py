@@ -16,7 +16,7 @@ from engine.hardware.gpu_card import LIMIT_SECONDS, MAX_GPUS, MAX_NAME_CHARS, Ca
 from engine.hardware.line_child import LineChild
 from engine.hardware.sysfs import entries_of, text_of
 
-NVIDIA_FIELDS: Final = ("name", "memory.total", "memory.used", "utilization.gpu", "temperature.gpu", "driver_version")
+NVIDIA_FIELDS: Final = ("name", "memory.total", "memory.used", "utilization.gpu", "temperature.gpu")
 NVIDIA_COMMAND: Final = ("nvidia-smi", f"--query-gpu={','.join(NVIDIA_FIELDS)}", "--format=csv,noheader,nounits")
 NVML_COMMAND: Final = (sys.executable, "-I", str(Path(__file__).with_name("nvml_child.py")))
 MEBIBYTE: Final = 1024 * 1024
@@ -40,6 +40,7 @@ class _NvmlCard(msgspec.Struct, frozen=True):
     throttled: bool | None
     process_loads: dict[int, Percent] | None
     driver_version: Annotated[str, msgspec.Meta(max_length=40)] = ""
+    process_memory_bytes: dict[int, Bytes] | None = None
 
 
 def parse_nvml(text: str) -> tuple[Card, ...] | None:
@@ -66,6 +67,7 @@ def _card(one: _NvmlCard) -> Card:
         ),
         one.process_loads,
         None if one.energy_millijoules is None else one.energy_millijoules / 1000,
+        one.process_memory_bytes,
     )
 
 
@@ -87,7 +89,6 @@ def parse_nvidia(text: str) -> tuple[GpuReading, ...]:
                 memory_used_bytes=None if used is None else int(used * MEBIBYTE),
                 load_percent=number(row[3], 0, 100),
                 temperature_celsius=number(row[4], 1, 149),
-                driver_version=row[5].strip()[:40],
             )
         )
     return tuple(gpus)

@@ -180,6 +180,7 @@ def _reading(watched: _Watched, card: Card, use: GpuUse) -> GpuReading:
     return msgspec.structs.replace(
         card.gpu,
         foreign_load_percent=_foreign(card.process_loads, use.own_pids),
+        own_memory_bytes=_own(card.process_memory_bytes, use.own_pids),
         usable=usable,
         detail="" if usable or not use.device else f"training here computes on {where}",
         read_at=watched.read_at,
@@ -188,3 +189,7 @@ def _reading(watched: _Watched, card: Card, use: GpuUse) -> GpuReading:
 
 def _foreign(loads: Mapping[int, float] | None, own: frozenset[int]) -> float | None:
     return None if loads is None else min(100.0, sum(load for pid, load in loads.items() if pid not in own))
+
+
+def _own(memory: Mapping[int, int] | None, own: frozenset[int]) -> int | None:
+    return None if memory is None else sum(held for pid, held in memory.items() if pid in own)

@@ -31,7 +31,7 @@ def name_of(nvml: Any, handle: Any) -> str:
 
 def driver_of(nvml: Any) -> str:
     """Empty when it is not told."""
-    version = told(nvml, nvml.nvmlSystemGetDriverVersion)
+    version = told(nvml, lambda: nvml.nvmlSystemGetDriverVersion())
     return version.decode("ascii", "replace") if isinstance(version, bytes) else str(version or "")
 
 
@@ -51,6 +51,15 @@ def loads_of(nvml: Any, handle: Any, newest: dict[int, int], index: int) -> dict
     end = max((sample.timeStamp for sample in latest.values()), default=since)
     newest[index] = max(since, end - SAMPLE_MICROSECONDS)
     return {str(pid): sample.smUtil for pid, sample in latest.items()}
+
+
+def memory_of(nvml: Any, handle: Any) -> dict[str, int] | None:
+    """Bytes of the card's memory by process; None where it is not told (Windows' driver model hides it)."""
+    processes = told(nvml, lambda: nvml.nvmlDeviceGetComputeRunningProcesses(handle))
+    if processes is None:
+        return None
+    held = processes[:MAX_PROCESSES]
+    return {str(process.pid): process.usedGpuMemory for process in held if process.usedGpuMemory is not None}
 
 
 def card(nvml: Any, index: int, newest: dict[int, int]) -> dict[str, Any]:
@@ -73,6 +82,7 @@ def card(nvml: Any, index: int, newest: dict[int, int]) -> dict[str, Any]:
         "throttled": None if reasons is None else bool(reasons & TOO_HOT),
         "process_loads": loads_of(nvml, handle, newest, index),
         "driver_version": driver_of(nvml),
+        "process_memory_bytes": memory_of(nvml, handle),
     }
 
 

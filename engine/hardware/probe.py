@@ -136,13 +136,15 @@ class Prober:
 
     def _read(self, now: float) -> Machine:
         said: dict[str, Answer[Any]] = {}
+        room = self._paced("disk", QUICK_SECONDS, lambda: disk.read_room(self._data_dir), now) or disk.Room()
         machine = Machine(
             system=self._once("system", system.system_name, now) or "unknown system",
             cpu_load_percent=self._read_load(),
             cpu_frequency_hertz=self._paced("clock", QUICK_SECONDS, cpu.read_frequency_hertz, now),
             cpu_frequency_max_hertz=self._once("fastest clock", cpu.read_frequency_max_hertz, now),
             foreign_cpu_percent=self._read_foreign(),
-            disk_free_bytes=self._paced("disk", QUICK_SECONDS, lambda: disk.read_free_bytes(self._data_dir), now),
+            disk_free_bytes=room.free_bytes,
+            disk_total_bytes=room.total_bytes,
             disk_used_bytes=self._paced("folder", FOLDER_SECONDS, lambda: disk.read_used_bytes(self._data_dir), now),
             exclusive_app_running=self._read_app(now),
             read_at=now,

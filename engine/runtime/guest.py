@@ -8,12 +8,13 @@ import contextlib
 import datetime
 import logging
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
 from engine.contract import commands as c
-from engine.contract.reasons import Reason, ReasonCode
+from engine.contract.reasons import ProblemAction, ProblemCode, Reason, ReasonCode, Scalar
 from engine.contract.snapshot import EngineInfo, GovernorState, Machine, Settings
 from engine.control.publisher import StatePublisher
 from engine.core.clock import Clock
@@ -30,7 +31,9 @@ from engine.governor.policy import (
     UserPause,
     decide,
 )
+from engine.runtime import guest_memory
 from engine.runtime.account import accounted
+from engine.runtime.guest_memory import GuestMemory
 from engine.runtime.history import History
 from engine.runtime.power.clocks import asleep_seconds
 from engine.runtime.power.gap import GapWatch
@@ -89,6 +92,12 @@ class GuestHost(Protocol):
     async def save_all(self) -> None:
         """Write what would be lost."""
 
+    def on_problem(self, code: ProblemCode, action: ProblemAction, params: dict[str, Scalar]) -> None:
+        """The user should know."""
+
+    def on_mended(self, code: ProblemCode) -> None:
+        """It is over."""
+
     def stop(self) -> None:
         """End the engine."""
 
@@ -104,6 +113,7 @@ class GuestParts:
     keep_awake: KeepAwake
     device: str = "auto"  # where the worker may compute, as the user started the engine
     times: EngineTimes = field(default_factory=EngineTimes)
+    data_dir: Path | None = None  # where the user's word is kept over restarts; None: nowhere
 
 
 class Guest:
@@ -114,12 +124,16 @@ class Guest:
         self._parts = parts
         self._clock = parts.clock
         self._machine = Machine()
-        self._pause: UserPause | None = None
-        self._override: Override | None = None
+        kept = GuestMemory() if parts.data_dir is None else guest_memory.load(parts.data_dir)
+        self._kept = kept
+        self._pause: UserPause | None = kept.pause(parts.clock.now())
+        self._override: Override | None = kept.override(parts.clock.now())
         self._system = SystemEvent.NONE
         self._measuring = False
         self._memory = GovernorMemory()
         self.decision: Decision = FIRST_DECISION
+        self._faces: frozenset[int] = frozenset()
+        self._warned = False
         self._since = self._stopped_at = self._clock.now()
         self._started_at = self._clock.now()
         self._limits: Limits | None = None
@@ -192,6 +206,11 @@ class Guest:
             case c.CancelOverride():
                 self._override = None
         self.consider()
+        self._keep()
+
+    def shown_by(self, pids: frozenset[int]) -> None:
+        """The processes of windows that are connected: what they use is not another program's load."""
+        self._faces = pids
 
     def measuring(self, runs: bool) -> None:
         """The benchmark of this computer begins or has ended: it wants the computer for itself."""
@@ -301,8 +320,8 @@ class Guest:
         state = self._parts.publisher.state.session
         device = state.device if state is not None else ""
         self._parts.prober.computes_on(device, working=self.decision.watch_gpus)
-        if state is not None and state.worker_pid is not None:
-            self._parts.prober.owns((state.worker_pid,))
+        worker = {state.worker_pid} if state is not None and state.worker_pid is not None else set()
+        self._parts.prober.owns(worker | self._faces)
 
     def _watch_for_input(self) -> None:
         """A return must be noticed at once only where it would change anything."""
@@ -394,9 +413,40 @@ class Guest:
     async def _record_regularly(self) -> None:
         while True:
             await self._history.refresh(self._host.settings)
+            self._warn_of_data()
             self.note()
             await asyncio.sleep(self._parts.times.record_seconds)
             self._history.record(self._machine, self.decision)
+            self._keep()
+
+    def _warn_of_data(self) -> None:
+        """Once, when most of the data limit is used up; the limit itself stops the work, and says so then."""
+        use, cap = self._history.data_use, self._host.settings.data_cap_bytes
+        near = use is not None and use.near and cap is not None
+        if near and not self._warned and use is not None and cap is not None:
+            params: dict[str, Scalar] = {
+                "used_gigabytes": round(use.used_bytes / 1e9, 1),
+                "limit_gigabytes": round(cap / 1e9, 1),
+                "days": self._host.settings.data_cap_days,
+            }
+            self._host.on_problem(ProblemCode.DATA_CAP_NEAR, ProblemAction.DISMISS, params)
+        elif self._warned and not near:
+            self._host.on_mended(ProblemCode.DATA_CAP_NEAR)
+        self._warned = near
+
+    def _keep(self) -> None:
+        now, folder = self._clock.now(), self._parts.data_dir
+        today = datetime.datetime.fromtimestamp(now).astimezone().date().isoformat()
+        memory = GuestMemory(
+            paused=self._pause is not None,
+            paused_until=self._pause.until if self._pause is not None else None,
+            override_until=self._override.until if self._override is not None else None,
+            energy_date=today,
+            energy_kilowatt_hours=min(999.0, self._machine.energy_kilowatt_hours_today or 0.0),
+        )
+        if folder is not None and memory != self._kept:
+            self._kept = memory
+            self._host.keep_soon("guest", asyncio.to_thread(guest_memory.save, folder, memory))
 
 
 def local_time(now: float) -> LocalTime:

@@ -75,7 +75,7 @@ class KitDesk:
             self._problems.mend(ProblemCode.KIT_MISSING)
         self._problems.mend(ProblemCode.KIT_FAILED)
         if state.state in ("failed", "unusable"):
-            self._add(ProblemCode.KIT_FAILED, {"detail": sentence_of(state.fault, state.params)})
+            self._add(ProblemCode.KIT_FAILED, {"detail": sentence_of(state.fault, state.params).rstrip(".")})
         self._on_change()
 
     def _add(self, code: ProblemCode, params: dict[str, str] | dict[str, float]) -> None:

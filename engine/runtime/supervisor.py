@@ -107,12 +107,12 @@ class Supervisor:
         self._process = psutil.Process()
         self.publisher = StatePublisher(initial_state(config, loaded, clock.now()))
         lock = KeepAwake(tools.make_lock())
-        self._guest = Guest(
-            self, GuestParts(clock, store, self.publisher, self._reader, lock, config.device, tools.times)
-        )
+        folder = config.paths.data_dir
+        parts = GuestParts(clock, store, self.publisher, self._reader, lock, config.device, tools.times, folder)
+        self._guest = Guest(self, parts)
         self._measure = MachineMeasure(config.paths, clock, self.publisher, self._guest)
-        self._kit = KitDesk(tools.kit_parts, config.paths.data_dir, clock, self.publisher, self._problems)
-        self._kit.listen(self._show_problems, self.let_session)
+        self._kit = KitDesk(tools.kit_parts, folder, clock, self.publisher, self._problems)
+        self._kit.listen(self._publish_problems, self.let_session)
         if loaded.store is IdentityStore.FILE and loaded.notice:
             self._add_problem(ProblemCode.NO_KEYRING, ProblemAction.DISMISS, {"path": str(config.paths.key_file)})
 
@@ -283,6 +283,7 @@ class Supervisor:
         """Who is connected: nobody who shows them, and the model writes no samples."""
         self._wants_samples = any(face.wants_samples for face in faces)
         self._keeper.post(WatcherChange(self._wants_samples))
+        self._guest.shown_by(frozenset(face.pid for face in faces if face.pid))
 
     async def _join(self, wanted: str) -> dict[str, str]:
         entry = self._find(wanted)
@@ -586,10 +587,6 @@ class Supervisor:
         self._publish_problems()
         if lasting:
             await self._keep(self._store.dismiss_problem(problem_id, self._clock.now()))
-
-    def _show_problems(self) -> None:
-        self._publish_problems()
-        self._publish_status()
 
     def _publish_problems(self) -> None:
         self.publisher.update(problems=self._problems.shown())

@@ -9,10 +9,12 @@ import aiohttp
 
 from engine.contract.snapshot import Machine
 from engine.core.clock import Clock
+from engine.hardware.power import EnergyToday
 from engine.hardware.probe import Prober
 from engine.identity.keys import Identity
 from engine.kit.service import KitParts, kit_parts
 from engine.manifest.verify import VerifiedManifest
+from engine.runtime import guest_memory
 from engine.runtime.config import EngineConfig
 from engine.runtime.power.keep_awake import Lock, lock_for_this_system
 from engine.runtime.power.news import Herald, PowerWatch
@@ -66,6 +68,12 @@ class MachineReader(Protocol):
     def close(self) -> None: ...
 
 
+def reader_of(data_dir: Path) -> MachineReader:
+    """The real one; it goes on adding up today's energy where the engine before it stopped."""
+    kept = guest_memory.load(data_dir)
+    return Prober(data_dir, energy=EnergyToday(kept.energy_date, kept.energy_kilowatt_hours))
+
+
 @dataclass(frozen=True, slots=True)
 class EngineTimes:
     """How often an engine does what it does regularly."""
@@ -82,7 +90,7 @@ class EngineTools:
     """The real ones by default."""
 
     make_session: MakeSession = make_session
-    make_reader: Callable[[Path], MachineReader] = Prober
+    make_reader: Callable[[Path], MachineReader] = reader_of
     make_lock: Callable[[], Lock] = lock_for_this_system
     make_watch: Callable[[Herald], PowerWatch] = watch_for_this_system
     times: EngineTimes = EngineTimes()

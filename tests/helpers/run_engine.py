@@ -71,6 +71,7 @@ class Calm:
         default_factory=lambda: Machine(cores_logical=4, memory_total_bytes=16_000_000_000, idle_seconds=1e6)
     )
     devices: list[str] = field(default_factory=list)
+    owned: frozenset[int] = frozenset()
     closed: bool = False
 
     def read(self, now: float) -> Machine:
@@ -89,7 +90,7 @@ class Calm:
         self.devices.append(device)
 
     def owns(self, pids: Iterable[int]) -> None:
-        return None
+        self.owned = frozenset(pids)
 
     def looks_for(self, names: Iterable[str]) -> None:
         return None

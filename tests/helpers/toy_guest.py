@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import msgspec
 
-from engine.contract.reasons import Reason, RunState
+from engine.contract.reasons import ProblemAction, ProblemCode, Reason, RunState, Scalar
 from engine.contract.snapshot import EngineInfo, EngineState, HubStatus, Machine, ReadingInfo, Settings, Status
 from engine.control.publisher import StatePublisher
 from engine.hardware.idle_watch import IdleWatcher
@@ -219,6 +219,12 @@ class Home:
 
     def stop(self) -> None:
         self.done.append("stopped")
+
+    def on_problem(self, code: ProblemCode, action: ProblemAction, params: dict[str, Scalar]) -> None:
+        self.done.append(f"told {code.value}")
+
+    def on_mended(self, code: ProblemCode) -> None:
+        self.done.append(f"mended {code.value}")
 
     def change(self, **settings: Any) -> None:
         self.settings = msgspec.structs.replace(self.settings, **settings)

@@ -89,6 +89,31 @@ async def test_a_pause_has_an_end(tmp_path: Path) -> None:
         await engine.until(lambda: engine.trainer.duty > 0.0)
 
 
+async def test_a_pause_and_an_override_outlive_the_engine(tmp_path: Path) -> None:
+    clock = ManualClock()
+    async with an_engine(tmp_path / "one", clock=clock) as engine:
+        await engine.do(c.Pause())
+    async with an_engine(tmp_path / "one", clock=clock) as again:
+        await again.until(lambda: ReasonCode.USER_PAUSED in [row.code for row in again.state.governor.reasons])
+        await again.do(c.Override(seconds=600))
+        until = clock.now() + 600
+    async with an_engine(tmp_path / "one", clock=clock) as third:
+        await third.until(lambda: third.state.governor.override_until == until)
+        assert third.state.governor.pause_until is None
+    clock.advance(601)
+    async with an_engine(tmp_path / "one", clock=clock) as fourth:
+        await fourth.until(lambda: fourth.state.governor.reasons is not None and fourth.state.machine.cores_logical)
+        assert fourth.state.governor.override_until is None
+
+
+async def test_what_windows_use_is_not_another_programs_load(tmp_path: Path) -> None:
+    async with an_engine(tmp_path / "one") as engine:
+        engine.supervisor.on_faces((Face(1, "window", False, pid=4321), Face(2, "cli", False)))
+        await engine.until(lambda: 4321 in engine.reader.owned)
+        engine.supervisor.on_faces(())
+        await engine.until(lambda: 4321 not in engine.reader.owned)
+
+
 async def test_the_machine_decides_too(tmp_path: Path) -> None:
     clock = ManualClock()
     async with (

@@ -1,3 +1,5 @@
+import os
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -35,7 +37,9 @@ def live(rev: int = 4) -> LinkProtocol:
 
 def test_the_hello_carries_token_and_version_and_asks_for_samples() -> None:
     hello = decode_face(LinkProtocol("secret").hello().rstrip(b"\n"))
-    assert hello == Hello(token="secret", contract_version=CONTRACT_VERSION, face="window", wants_samples=True)
+    assert hello == Hello(
+        token="secret", contract_version=CONTRACT_VERSION, face="window", wants_samples=True, pid=os.getpid()
+    )
 
 
 def test_welcome_snapshot_patches_in_order() -> None:

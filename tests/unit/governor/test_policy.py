@@ -457,15 +457,18 @@ def test_other_programs_get_the_card_after_five_seconds():
 
 
 def test_a_card_that_others_fill_is_left():
-    def filled(used: int) -> Machine:
-        return card(memory_total_bytes=8 * GB, memory_used_bytes=used)
+    def filled(used: int, own: int | None) -> Machine:
+        return card(memory_total_bytes=8 * GB, memory_used_bytes=used, own_memory_bytes=own)
 
-    run = Run(gpu_memory_used_bytes=0)
-    run.at(0, filled(7 * GB))
-    assert codes(run.at(4, filled(7 * GB))) == [Code.GPU_MEMORY_LOW]
-    own = Run(gpu_memory_used_bytes=6 * GB)
-    own.at(0, filled(7 * GB))
-    assert own.at(4, filled(7 * GB)).level is RunLevel.FULL
+    run = Run()
+    run.at(0, filled(7 * GB, 0))
+    assert codes(run.at(4, filled(7 * GB, 0))) == [Code.GPU_MEMORY_LOW]
+    own = Run()
+    own.at(0, filled(7 * GB, 6 * GB))
+    assert own.at(4, filled(7 * GB, 6 * GB)).level is RunLevel.FULL
+    untold = Run()
+    untold.at(0, filled(7 * GB, None))
+    assert untold.at(4, filled(7 * GB, None)).level is RunLevel.FULL
 
 
 @pytest.mark.parametrize(

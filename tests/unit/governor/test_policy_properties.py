@@ -94,7 +94,6 @@ inputs = st.builds(
     local_time=st.none() | local_times,
     started_at=st.none() | st.floats(NOW - 1000, NOW + 1000),
     memory_used_bytes=sizes,
-    gpu_memory_used_bytes=sizes,
     device=st.sampled_from(["", "cpu", "gpu"]),
     system=st.sampled_from([SystemEvent.NONE, SystemEvent.NONE, SystemEvent.SLEEP, SystemEvent.END]),
     measuring=st.booleans(),
@@ -159,7 +158,6 @@ def test_levels_never_flap_faster_than_the_hysteresis(sequence, chosen, given_):
         data_used_bytes=given_.data_used_bytes,
         local_time=given_.local_time,
         memory_used_bytes=given_.memory_used_bytes,
-        gpu_memory_used_bytes=given_.gpu_memory_used_bytes,
         device="cpu",
     )
     walked = walk([(reading, given_, chosen, seconds) for reading, seconds in sequence])

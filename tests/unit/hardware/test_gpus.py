@@ -1,4 +1,5 @@
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -126,6 +127,9 @@ class Nvml:
     def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: int) -> int:
         return 0x20
 
+    def nvmlDeviceGetComputeRunningProcesses(self, handle: int) -> list[SimpleNamespace]:
+        return [SimpleNamespace(pid=41, usedGpuMemory=700), SimpleNamespace(pid=42, usedGpuMemory=None)]
+
     def nvmlDeviceGetProcessUtilization(self, handle: int, since: int) -> list[Sample]:
         self.since.append(since)
         if isinstance(self.samples, NvmlError):
@@ -141,6 +145,7 @@ def test_the_library_is_asked_one_card_at_a_time() -> None:
     assert (one["temperature_celsius"], one["power_milliwatts"], one["memory_used_bytes"]) == (71, None, None)
     assert one["throttled"] is True
     assert one["process_loads"] == {"41": 60, "42": 25}
+    assert one["process_memory_bytes"] == {"41": 700}
     cards(nvml, newest)
     assert nvml.since == [0, 5_000_000]
 

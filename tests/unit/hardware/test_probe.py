@@ -74,7 +74,7 @@ def test_whatever_fails_is_none_and_said_once(
         (cpu, "read_frequency_max_hertz"),
         (memory, "read_memory"),
         (system, "system_name"),
-        (probe.disk, "read_free_bytes"),
+        (probe.disk, "read_room"),
         (probe.disk, "read_used_bytes"),
         (probe.thermal, "read_temperature"),
         (probe.battery, "read_battery"),
@@ -268,14 +268,14 @@ def test_the_watcher_asks_the_same_sources(tmp_path: Path, clock: ManualClock) -
 
 
 def test_a_folder_that_is_not_there_yet(tmp_path: Path) -> None:
-    free = probe.disk.read_free_bytes(tmp_path / "a" / "b")
+    free = probe.disk.read_room(tmp_path / "a" / "b").free_bytes
     assert free is not None
     assert free > 0
 
 
 def test_a_folder_that_cannot_be_looked_at(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    assert probe.disk.read_free_bytes(tmp_path / "file" / "below") is None
+    assert probe.disk.read_room(tmp_path / "file" / "below") == probe.disk.Room()
 
 
 @pytest.mark.parametrize(

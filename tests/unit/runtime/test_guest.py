@@ -184,7 +184,18 @@ async def test_a_used_up_data_limit_ends_the_links() -> None:
         await home.pass_time(70.0)
         assert codes(home) == ["data_cap"]
         assert published(home).data_used_bytes == 2_000_000_000
-        assert home.done == ["held after_round"]
+        assert home.done == ["told data_cap_near", "held after_round"]
+
+
+@virtual_time
+async def test_most_of_the_data_limit_used_is_told_once() -> None:
+    async with at_home(data_cap_bytes=1_000_000_000) as home:
+        home.records.bytes = {"2025-10-09": 850_000_000}
+        await home.pass_time(200.0)
+        assert home.done == ["told data_cap_near"]
+        home.change(data_cap_bytes=10_000_000_000)
+        await home.pass_time(70.0)
+        assert home.done == ["told data_cap_near", "mended data_cap_near"]
 
 
 @virtual_time
