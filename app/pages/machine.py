@@ -6,6 +6,7 @@ from app.context import Context
 from app.format import cannot_read, celsius, clock, decimal, duration, of_total, one_line, percent, size
 from app.language import say
 from app.pages.machine_history import HistoryCard
+from app.pages.machine_kit import KitCard
 from app.pages.machine_measure import MeasureCard
 from app.pages.machine_more import draw_text, gpu_more, guest_facts, others_text, slowed_text, told_by, warmth_text
 from app.pages.page import Page
@@ -63,6 +64,7 @@ class MachinePage(Page):
         self.own = Facts()
         self.guest = Facts()
         self.history = HistoryCard(context)
+        self.kit = KitCard(context)
         self.measure = MeasureCard(context)
         self.read_at = Text(role="label")
         self._build()
@@ -94,6 +96,7 @@ class MachinePage(Page):
         guest = Card(say("machine", "What Potluck looks at before it works"))
         guest.body.addWidget(self.guest)
         guest.body.addStretch(1)
+        self.column.addWidget(self.kit)
         self.column.addWidget(computer)
         self.column.addWidget(self.history)
         self.column.addWidget(Columns([guest, self.measure], threshold=760))

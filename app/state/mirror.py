@@ -18,8 +18,8 @@ class Mirror(QObject):
 
     Signals (each carries the part's new value):
         engine_changed, status_changed, hub_changed, settings_changed, machine_changed, governor_changed,
-        measurement_changed, today_changed, projects_changed, session_changed, curve_changed, leaderboard_changed,
-        problems_changed
+        measurement_changed, kit_changed, today_changed, projects_changed, session_changed, curve_changed,
+        leaderboard_changed, problems_changed
     """
 
     engine_changed = Signal(object)
@@ -29,6 +29,7 @@ class Mirror(QObject):
     machine_changed = Signal(object)
     governor_changed = Signal(object)
     measurement_changed = Signal(object)
+    kit_changed = Signal(object)
     today_changed = Signal(object)
     projects_changed = Signal(object)
     session_changed = Signal(object)
