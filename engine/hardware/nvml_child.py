@@ -31,7 +31,8 @@ def name_of(nvml: Any, handle: Any) -> str:
 
 def driver_of(nvml: Any) -> str:
     """Empty when it is not told."""
-    version = told(nvml, lambda: nvml.nvmlSystemGetDriverVersion())
+    ask = getattr(nvml, "nvmlSystemGetDriverVersion", None)
+    version = told(nvml, ask) if ask is not None else None
     return version.decode("ascii", "replace") if isinstance(version, bytes) else str(version or "")
 
 

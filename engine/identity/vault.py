@@ -119,6 +119,22 @@ def _load_or_create_in_keyring(user: str, *, must_exist: bool) -> Identity:
     return identity
 
 
+def forget(key_file: Path) -> None:
+    """Take the key out of the keyring and remove its file. What is not there, or out of reach, is passed over."""
+    import keyring
+
+    user = _keyring_user(key_file)
+
+    def delete() -> None:
+        if keyring.get_password(KEYRING_SERVICE, user) is not None:
+            keyring.delete_password(KEYRING_SERVICE, user)
+
+    with contextlib.suppress(KeyringUnavailable):
+        _within_deadline(delete)
+    with contextlib.suppress(OSError):
+        key_file.unlink()
+
+
 def _within_deadline(call: Callable[[], str | None]) -> str | None:
     """The result of `call`, run in a thread that is left behind when it does not return in time.
 

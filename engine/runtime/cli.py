@@ -103,6 +103,10 @@ def _add_requests(commands: "argparse._SubParsersAction[argparse.ArgumentParser]
 
 
 def _add_files(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    forget = commands.add_parser(
+        "forget", help="leave, end the engine, and remove everything that Potluck keeps of you"
+    )
+    forget.add_argument("--yes", action="store_true", help="do not ask")
     export = commands.add_parser("export", help="write the model as a folder that transformers loads")
     export.add_argument("folder", type=Path)
     export.add_argument("--project", help="name or id (default: the joined one)")
@@ -123,6 +127,10 @@ def _run(options: argparse.Namespace) -> int:
         from engine.runtime.run_command import run_engine
 
         return run_engine(paths, options)
+    if command == "forget":
+        from engine.runtime.forget_command import run_forget
+
+        return run_forget(paths, options)
     if command == "export":
         from engine.runtime.export_command import run_export
 
