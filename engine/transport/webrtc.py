@@ -49,6 +49,7 @@ from engine.transport.config import WebRtcConfig
 from engine.transport.library import tame_losses
 from engine.transport.link import Link
 from engine.transport.pacing import DownloadLimit, Pacer
+from engine.transport.servers import over_tcp, udp_gets_out
 from engine.wire.messages import MAX_CONTROL_BYTES
 
 log = logging.getLogger(__name__)
@@ -75,6 +76,7 @@ class WebRtcNetwork:
         self._gone = Traffic()
         self._events: EventStream[NetworkEvent] = EventStream()
         self._servers = () if config.loopback_only else config.ice_servers
+        self._udp_check: asyncio.Task[bool] | None = None
         self._links: dict[int, Link] = {}  # by attempt, until disposed of
         self._up: dict[PeerId, Link] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -139,6 +141,9 @@ class WebRtcNetwork:
         if self._closed:
             return
         self._closed = True
+        if self._udp_check is not None:
+            self._udp_check.cancel()
+            await asyncio.wait({self._udp_check})
         if self._main is not None:
             self._main.cancel()
             await asyncio.wait({self._main})
@@ -200,6 +205,23 @@ class WebRtcNetwork:
     def _use_servers(self, servers: tuple[IceServer, ...]) -> None:
         if not self._config.loopback_only:
             self._servers = self._config.ice_servers + servers
+            self._check_udp()
+
+    def _check_udp(self) -> None:
+        """Anew with each visit to the room: this computer may have come to another network."""
+        if self._udp_check is not None:
+            self._udp_check.cancel()
+        self._udp_check = asyncio.create_task(udp_gets_out(self._servers), name="udp check")
+
+    async def _servers_now(self) -> tuple[IceServer, ...]:
+        check = self._udp_check
+        if check is None:
+            return self._servers
+        await asyncio.wait({check})
+        if check.cancelled() or check.result():
+            return self._servers
+        log.info("UDP does not get out of this network; relays by TCP are used")
+        return over_tcp(self._servers)
 
     def _perform(self, actions: list[Action]) -> None:
         for action in actions:
@@ -228,7 +250,7 @@ class WebRtcNetwork:
 
     async def _carry(self, link: Link, offer: Transport | None) -> None:
         try:
-            await link.run(self._servers, offer)
+            await link.run(await self._servers_now(), offer)
         except Exception:
             # Border: whatever aiortc raises in one link must not end the others.
             log.exception("the link to %s failed", link.peer_id)
