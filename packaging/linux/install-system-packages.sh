@@ -61,6 +61,7 @@ ip                       iproute2
 tc                       iproute2
 nft                      nftables
 turnserver               coturn
+ping                     iputils-ping
 wtype                    wtype
 "
 if [ "${1:-}" = tests ]; then

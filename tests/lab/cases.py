@@ -4,6 +4,7 @@ import base64
 import contextlib
 import hashlib
 import hmac
+import os
 import queue
 import subprocess
 import sys
@@ -43,11 +44,17 @@ def ice_servers(valid_seconds: int = 3600) -> tuple[IceServer, ...]:
 class Process:
     """A child whose standard output is lines of JSON or text."""
 
-    def __init__(self, command: Sequence[str], log: Path) -> None:
+    def __init__(self, command: Sequence[str], log: Path, **environment: str) -> None:
         self.log = log
         with log.open("wb") as errors:
             self._process = subprocess.Popen(
-                command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True
+                command,
+                cwd=ROOT,
+                env={**os.environ, **environment},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
             )
         self._lines: queue.Queue[str | None] = queue.Queue()
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -95,6 +102,13 @@ class Process:
     def last_words(self) -> str:
         """Of its log."""
         return self.log.read_text(errors="replace")[-600:]
+
+    def rest(self) -> list[dict[str, Any]]:
+        """Every line not yet taken; after `close`."""
+        found = []
+        while (text := self._lines.get()) is not None:
+            found.append(msgspec.json.decode(text))
+        return found
 
     def close(self) -> None:
         """End it."""

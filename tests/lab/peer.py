@@ -7,6 +7,7 @@ message went there and back; `send` sends bulk for SECONDS; `take` takes it; bot
 import asyncio
 import contextlib
 import hashlib
+import os
 import sys
 import time
 from typing import Any, Final
@@ -24,7 +25,9 @@ from tests.helpers.hub_samples import sealed
 from tests.lab.hub import HUB_URL
 
 MESSAGE_BYTES: Final = 256 * 1024
-TELL_SECONDS: Final = 0.5
+CONFIG: Final = (
+    WebRtcConfig(max_lanes=1, delay_target_seconds=None) if os.environ.get("POTLUCK_LAB_PLAIN") else WebRtcConfig()
+)
 
 
 def told(event: str, **more: Any) -> None:
@@ -47,7 +50,7 @@ async def main(number: int, command: str, seconds: float) -> None:
         with contextlib.suppress(Exception):  # Border: another home published it first
             await HubClient(HUB_URL, publisher, http).publish(project)
         room = HubRoom(HUB_URL, verified.project_id, me, http)
-        network = WebRtcNetwork(me, verified.manifest_hash, room, WebRtcConfig())
+        network = WebRtcNetwork(me, verified.manifest_hash, room, CONFIG)
         began = time.monotonic()
         await room.start()
         await network.start()
@@ -60,7 +63,7 @@ async def main(number: int, command: str, seconds: float) -> None:
         await network.close()
         if not work.cancelled():
             work.result()
-    told("end")
+    told("end", cpu_seconds=round(time.process_time(), 3))
 
 
 async def _work(network: WebRtcNetwork, command: str, seconds: float, began: float) -> None:
