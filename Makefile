@@ -2,7 +2,7 @@
 # .venv\Scripts\pip install -e .[dev] -c constraints.txt, then .venv\Scripts\potluck demo, .venv\Scripts\pytest, ...
 
 .DEFAULT_GOAL := help
-.PHONY: help venv system demo test check format bench-overhead bench-governor clean
+.PHONY: help venv system demo test check format bench-overhead bench-governor bench-link lab clean
 
 BIN := .venv/bin
 STAMP := .venv/.installed
@@ -45,6 +45,12 @@ bench-overhead: venv ## What the engine costs over plain PyTorch, as one JSON li
 
 bench-governor: venv system ## How soon it makes room, how well it holds its limits, as one JSON line
 	@$(BIN)/python -m tests.benchmarks.governor $(ARGS)
+
+bench-link: venv system ## What a link makes of lines with delay and losses, in network namespaces (root), as one JSON line
+	@$(BIN)/python -m tests.benchmarks.link $(ARGS)
+
+lab: venv system ## Which pairs of home routers connect, in network namespaces (root); a table and one JSON line
+	@$(BIN)/python -m tests.lab.matrix $(ARGS)
 
 clean: ## Remove .venv and what tools left behind
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build *.egg-info

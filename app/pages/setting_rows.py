@@ -13,7 +13,7 @@ from app.link import operations
 from app.link.operation import Failure
 from app.widgets.buttons import SWITCH_INDENT, Switch, push_button
 from app.widgets.text import Text
-from app.words import failure_sentence, refusal_sentence
+from app.words import failure_sentence, refusal_sentence, setting_label
 from engine.contract.errors import ControlError
 from engine.contract.settings import (
     MAX_UPLOAD_LIMIT_BYTES_PER_SECOND,
@@ -130,16 +130,25 @@ class SwitchRow(SettingRow):
         self.switch.setAccessibleDescription(self.effect.text())
 
 
-class UploadRow(SettingRow):
+class RateRow(SettingRow):
     """No limit, or a rate in Mbit/s."""
 
-    def __init__(self, context: Context, parent: QWidget | None = None) -> None:
-        super().__init__(context, "upload_limit_bytes_per_second", say("settings", "Upload limit"), parent)
+    def __init__(
+        self,
+        context: Context,
+        name: str,
+        switch: str,
+        field: str,
+        effect: Callable[[int | None], str],
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(context, name, setting_label(name), parent)
+        self._effect = effect
         self.title.hide()
         self.title.setText("")
-        self.switch = Switch(context.theme, say("settings", "Limit uploads to"))
+        self.switch = Switch(context.theme, switch)
         self.field = QLineEdit()
-        self.field.setAccessibleName(say("settings", "Upload limit in megabits per second"))
+        self.field.setAccessibleName(field)
         self.field.setMaxLength(12)
         self.field.setFixedWidth(100)
         self.field.setAlignment(Qt.AlignmentFlag.AlignRight)
@@ -156,14 +165,14 @@ class UploadRow(SettingRow):
         self._shown = ""
 
     def show_state(self, state: EngineState) -> None:
-        limit = state.settings.upload_limit_bytes_per_second
+        limit: int | None = getattr(state.settings, self.name)
         if not self.pending:
             with QSignalBlocker(self.switch):
                 self.switch.setChecked(limit is not None)
             self.field.setEnabled(limit is not None)
             if not self.field.isModified():
                 self._show_rate(limit if limit is not None else SUGGESTED_UPLOAD_BYTES_PER_SECOND)
-        self.effect.show_text(upload_effect(limit))
+        self.effect.show_text(self._effect(limit))
         self.switch.setAccessibleDescription(self.effect.text())
 
     def _show_rate(self, bytes_per_second: int) -> None:
@@ -239,6 +248,14 @@ class LineRow(SettingRow):
     def _failed(self, failure: Failure) -> None:
         super()._failed(failure)
         self.save.setEnabled(self.field.text().strip() != self._known)
+
+
+def download_effect(limit_bytes_per_second: int | None) -> str:
+    """What the limit means."""
+    if limit_bytes_per_second is None:
+        return say("settings", "Others send as fast as both lines allow.")
+    text = say("settings", "At most {rate} over all connections, about {size} each second.")
+    return text.format(rate=megabits(limit_bytes_per_second), size=size(limit_bytes_per_second))
 
 
 def upload_effect(limit_bytes_per_second: int | None) -> str:

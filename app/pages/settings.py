@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QFrame, QHBoxLayout, QLineEdit, QWidget
 from app.context import Context
 from app.language import say
 from app.pages.page import Page
-from app.pages.setting_rows import LineRow, Rows, SettingRow, SwitchRow, UploadRow
+from app.pages.setting_rows import LineRow, RateRow, Rows, SettingRow, SwitchRow, download_effect, upload_effect
 from app.pages.settings_heat import heat_rows
 from app.pages.settings_how_much import CpuRow, how_much_rows
 from app.pages.settings_network import network_rows
@@ -92,7 +92,20 @@ class SettingsPage(Page):
         self.cpu = CpuRow(context)
         self.in_use = SwitchRow(context, "pause_while_in_use", setting_label("pause_while_in_use"), in_use_effect)
         self.battery = SwitchRow(context, "pause_on_battery", setting_label("pause_on_battery"), battery_effect)
-        self.upload = UploadRow(context)
+        self.upload = RateRow(
+            context,
+            "upload_limit_bytes_per_second",
+            say("settings", "Limit uploads to"),
+            say("settings", "Upload limit in megabits per second"),
+            upload_effect,
+        )
+        self.download = RateRow(
+            context,
+            "download_limit_bytes_per_second",
+            say("settings", "Limit downloads to"),
+            say("settings", "Download limit in megabits per second"),
+            download_effect,
+        )
         name_note = say("settings", "Shown on the leaderboard. Leave it empty to appear without a name.")
         self.name = LineRow(context, "display_name", say("settings", "Your name"), MAX_DISPLAY_NAME_CHARS, name_note)
         self.name.field.setPlaceholderText(say("settings", "No name"))
@@ -106,7 +119,7 @@ class SettingsPage(Page):
             Section(say("settings", "How much"), how_much_rows(context, self.cpu)),
             Section(say("settings", "When"), when_rows(context, self.in_use)),
             Section(say("settings", "Heat and noise"), heat_rows(context)),
-            Section(say("settings", "Network"), network_rows(context, self.upload, self.hub)),
+            Section(say("settings", "Network"), network_rows(context, (self.upload, self.download), self.hub)),
             Section(say("settings", "Power"), power_rows(context, self.battery)),
             Section(say("settings", "On the leaderboard"), [self.name]),
         ]

@@ -18,8 +18,8 @@ CAP_GIGABYTES: Final = Unit("GB", GIGABYTE, DATA_CAP_BOUNDS[0] / GIGABYTE, DATA_
 SUGGESTED_CAP_BYTES: Final = 50 * GIGABYTE
 
 
-def network_rows(context: Context, upload: SettingRow, hub: SettingRow) -> list[Rows]:
-    """All rows of the section; `upload` and `hub` are two of them."""
+def network_rows(context: Context, limits: tuple[SettingRow, SettingRow], hub: SettingRow) -> list[Rows]:
+    """All rows of the section; `limits` and `hub` are some of them."""
     cap = OptionalAmountRow(
         context,
         "data_cap_bytes",
@@ -31,7 +31,7 @@ def network_rows(context: Context, upload: SettingRow, hub: SettingRow) -> list[
     days = ChoiceRow(context, "data_cap_days", setting_label("data_cap_days"), CAP_DAYS, days_text, days_effect)
     metered = SwitchRow(context, "pause_on_metered", setting_label("pause_on_metered"), metered_effect)
     hours = ScheduleRow(context, "network_schedule", setting_label("network_schedule"))
-    return [upload, (cap, days), metered, hours, hub]
+    return [limits, (cap, days), metered, hours, hub]
 
 
 def days_text(days: int) -> str:

@@ -48,13 +48,16 @@ BOUNDS: Final[Mapping[str, tuple[int, int]]] = {
 DATA_CAP_BOUNDS: Final = (GIGABYTE // 10, 100_000 * GIGABYTE)
 
 
+LINE_LIMITS: Final = ("upload_limit_bytes_per_second", "download_limit_bytes_per_second")
+
 MUST: Final[Mapping[str, str]] = {
     **{field.name: "must be true or false" for field in msgspec.structs.fields(Settings) if field.type is bool},
     **{name: f"must be a whole number from {low} to {high}" for name, (low, high) in BOUNDS.items()},
     "preset": f"must be one of {', '.join(PRESETS)}",
-    "upload_limit_bytes_per_second": (
+    **dict.fromkeys(
+        LINE_LIMITS,
         f"must be a whole number of bytes from {MIN_UPLOAD_LIMIT_BYTES_PER_SECOND} "
-        f"to {MAX_UPLOAD_LIMIT_BYTES_PER_SECOND}, or none"
+        f"to {MAX_UPLOAD_LIMIT_BYTES_PER_SECOND}, or none",
     ),
     "data_cap_bytes": f"must be a whole number of bytes from {DATA_CAP_BOUNDS[0]} to {DATA_CAP_BOUNDS[1]}, or none",
     "electricity_price_per_kwh": f"must be a number from 0 to {MAX_PRICE_PER_KWH:.0f}, or none",
@@ -178,9 +181,10 @@ def _check(settings: Settings) -> None:
     for name, (low, high) in BOUNDS.items():
         if not low <= getattr(settings, name) <= high:
             raise _refusal(name)
-    limit = settings.upload_limit_bytes_per_second
-    if limit is not None and not MIN_UPLOAD_LIMIT_BYTES_PER_SECOND <= limit <= MAX_UPLOAD_LIMIT_BYTES_PER_SECOND:
-        raise _refusal("upload_limit_bytes_per_second")
+    for name in LINE_LIMITS:
+        limit = getattr(settings, name)
+        if limit is not None and not MIN_UPLOAD_LIMIT_BYTES_PER_SECOND <= limit <= MAX_UPLOAD_LIMIT_BYTES_PER_SECOND:
+            raise _refusal(name)
     if len(settings.display_name) > MAX_DISPLAY_NAME_CHARS or not settings.display_name.isprintable():
         raise _refusal("display_name")
     url = settings.hub_url

@@ -76,6 +76,10 @@ class PeerInfo(Node, frozen=True, kw_only=True):
     round_trip_seconds: float | None = None
     bytes_sent: int = 0
     bytes_received: int = 0
+    lanes: int | None = None  # connections side by side that the link stripes its messages over
+    loss: float | None = None  # share of packets to it that get lost
+    upload_bytes_per_second: float | None = None  # of the link, as last used
+    download_bytes_per_second: float | None = None
 
 
 class RoundInfo(Node, frozen=True, kw_only=True):
@@ -144,6 +148,10 @@ class SessionState(Node, frozen=True, kw_only=True):
     checkpoint_step: int | None = None
     checkpoint_at: float | None = None
     peers: tuple[PeerInfo, ...] = ()
+    wire_bytes_sent: int = 0  # over the internet since the session began, headers included
+    wire_bytes_received: int = 0
+    local_bytes_sent: int = 0  # within this computer and its local network
+    local_bytes_received: int = 0
 
 
 class LeaderboardRow(Node, frozen=True, kw_only=True):
@@ -244,6 +252,7 @@ class Settings(Node, frozen=True, kw_only=True):
     pause_while_in_use: bool = True
     pause_on_battery: bool = True
     upload_limit_bytes_per_second: int | None = None
+    download_limit_bytes_per_second: int | None = None
     display_name: str = ""
     hub_url: str = ""
     preset: str = "balanced"  # one of `PRESETS`; "custom" when a value is not the preset's

@@ -375,6 +375,7 @@ SETTING_LABELS: Final[Mapping[str, str]] = {
     "pause_while_in_use": "Pause while I use the computer",
     "pause_on_battery": "Pause on battery",
     "upload_limit_bytes_per_second": "Upload limit",
+    "download_limit_bytes_per_second": "Download limit",
     "display_name": "Name",
     "hub_url": "Hub address",
     "preset": "How much to use",

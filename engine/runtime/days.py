@@ -1,7 +1,7 @@
 """Counters since local midnight: what is stored of today, and what is not stored yet."""
 
 import datetime
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from engine.contract.snapshot import SessionState, Today
 from engine.store.rows import DayCounters
@@ -23,7 +23,7 @@ class DayBook:
     _rounds: int = 0
     _bytes_sent: int = 0
     _bytes_received: int = 0
-    _links: dict[str, tuple[int, int]] = field(default_factory=dict)
+    _wire: tuple[int, int] = (0, 0)
 
     def add_trained(self, tokens: int) -> None:
         """Tokens processed here."""
@@ -35,16 +35,17 @@ class DayBook:
         self._tokens_accepted += my_tokens
 
     def note_traffic(self, session: SessionState) -> None:
-        """Learn from the links' counters, which begin anew with each link."""
-        links = {}
-        for peer in session.peers:
-            sent, received = self._links.get(peer.peer_id, (0, 0))
-            if peer.bytes_sent < sent or peer.bytes_received < received:
-                sent, received = 0, 0
-            self._bytes_sent += peer.bytes_sent - sent
-            self._bytes_received += peer.bytes_received - received
-            links[peer.peer_id] = (peer.bytes_sent, peer.bytes_received)
-        self._links = links
+        """Learn from the session's counters, which begin anew with each session. What stays at home costs nothing."""
+        sent, received = self._wire
+        if session.wire_bytes_sent < sent or session.wire_bytes_received < received:
+            sent, received = 0, 0
+        self._bytes_sent += session.wire_bytes_sent - sent
+        self._bytes_received += session.wire_bytes_received - received
+        self._wire = (session.wire_bytes_sent, session.wire_bytes_received)
+
+    def session_over(self) -> None:
+        """The next one's counters begin at nothing."""
+        self._wire = (0, 0)
 
     def today(self) -> Today:
         """Stored and not yet stored together."""

@@ -253,6 +253,7 @@ class Guest:
             duty=_stepped(decision.duty),
             threads=max(1, decision.threads),
             upload_bytes_per_second=self._host.settings.upload_limit_bytes_per_second,
+            download_bytes_per_second=self._host.settings.download_limit_bytes_per_second,
             gpu_duty=_stepped(decision.gpu_duty),
             gentle=decision.profile is Profile.IN_USE,
         )

@@ -9,7 +9,7 @@ from engine.runtime.model import ModelState
 from engine.runtime.peers import PeerTable
 from engine.runtime.trainer import Trainer
 from engine.training.protocol import Accumulated
-from engine.transport.base import PeerId, PeerNetwork
+from engine.transport.base import PeerId, PeerNetwork, Traffic
 from engine.wire.messages import Progress
 
 RATE_SMOOTHING: Final = 0.2
@@ -71,6 +71,7 @@ class SessionReport:
         peers: tuple[PeerInfo, ...],
         agreeing: int,
         in_round: bool,
+        traffic: Traffic,
     ) -> SessionState:
         """The contract's view. `swarm` is (samples accumulated by all, samples a second of all)."""
         manifest = project.manifest
@@ -104,6 +105,10 @@ class SessionReport:
             checkpoint_step=model.saved_step,
             checkpoint_at=self.checkpoint_at,
             peers=peers,
+            wire_bytes_sent=traffic.sent_bytes,
+            wire_bytes_received=traffic.received_bytes,
+            local_bytes_sent=traffic.local_sent_bytes,
+            local_bytes_received=traffic.local_received_bytes,
         )
 
 
@@ -129,6 +134,10 @@ def peer_rows(network: PeerNetwork, table: PeerTable, known: dict[PeerId, Progre
                 round_trip_seconds=stats.round_trip_seconds if stats else None,
                 bytes_sent=stats.bytes_sent if stats else 0,
                 bytes_received=stats.bytes_received if stats else 0,
+                lanes=stats.lanes if stats else None,
+                loss=stats.loss if stats else None,
+                upload_bytes_per_second=stats.upload_bytes_per_second if stats else None,
+                download_bytes_per_second=stats.download_bytes_per_second if stats else None,
             )
         )
     return tuple(rows)

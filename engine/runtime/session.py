@@ -371,8 +371,9 @@ class Session:
 
     async def _on_limits(self, limits: Limits) -> None:
         before, self._limits = self._limits, limits
-        self._parts.network.set_upload_limit(limits.upload_bytes_per_second)
-        if replace(before, upload_bytes_per_second=limits.upload_bytes_per_second) != limits:
+        up, down = limits.upload_bytes_per_second, limits.download_bytes_per_second
+        self._parts.network.set_limits(up, down)
+        if replace(before, upload_bytes_per_second=up, download_bytes_per_second=down) != limits:
             await self._work.limit(limits)
             self._report.speed.restart()
             self._say_soon = True
@@ -592,5 +593,6 @@ class Session:
                 peer_rows(self._parts.network, self._peers, known),
                 agreeing,
                 self._round is not None and now - self._round.started_at > ROUND_SHOWN_AFTER_SECONDS,
+                self._parts.network.traffic(),
             )
         )

@@ -17,6 +17,7 @@ class Limits:
     duty: float  # share of the time that each thread computes, 0 stops computing
     threads: int
     upload_bytes_per_second: int | None = None
+    download_bytes_per_second: int | None = None
     gpu_duty: float | None = None  # share of the time on a graphics processor, 0 leaves it; None: as `duty`
     gentle: bool = False  # leave the fast cores to the user
 

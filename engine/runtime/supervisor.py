@@ -445,6 +445,7 @@ class Supervisor:
             self._publish_problems()
 
     def on_session_over(self) -> None:
+        self._days.session_over()
         self.publisher.update(session=None)
         self._publish_status()
 

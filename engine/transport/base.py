@@ -5,7 +5,7 @@ order within its lane, or the link goes down and says so: nothing is silently sk
 """
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Final, Protocol, TypeAlias
 
@@ -36,6 +36,27 @@ class LinkClosed(ConnectionError):
     """The peer is gone, or never was connected."""
 
 
+class LinkEnd(StrEnum):
+    """Why a link went down, for those who count or translate it."""
+
+    LEFT = "left"  # this computer closes its network
+    DROPPED = "dropped"  # this computer does not want the link
+    CLOSED = "closed"  # the other computer closed it
+    SILENCE = "silence"  # no sign of life
+    FAILED = "failed"  # the connection broke or never came about
+    PROTOCOL = "protocol"  # the peer broke the protocol
+    MEMORY = "memory"  # the peer made this computer hold too much
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Messages that were taken for a peer and that it may not have got, when the link went down."""
+
+    lane: "Lane"
+    count: int
+    total_bytes: int
+
+
 @dataclass(frozen=True, slots=True)
 class LinkUp:
     """A peer proved its id and can be sent to."""
@@ -46,10 +67,12 @@ class LinkUp:
 
 @dataclass(frozen=True, slots=True)
 class LinkDown:
-    """A peer is gone; messages not yet delivered to it are lost."""
+    """A peer is gone. `lost` names the bulk messages that it may not have whole, and control messages not yet sent."""
 
     peer_id: PeerId
     reason: str
+    code: LinkEnd = field(default=LinkEnd.FAILED, compare=False)
+    lost: tuple[Lost, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +97,30 @@ class LinkStats:
     round_trip_seconds: float | None
     upload_bytes_per_second: float | None
     download_bytes_per_second: float | None
+    lanes: int = 1
+    loss: float | None = None  # share of packets to the peer that get lost
+    queue_seconds: float | None = None  # delay above the lowest, towards the peer
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Bytes on the wire since the network was made, headers included; what counts against a data cap."""
+
+    sent_bytes: int = 0
+    received_bytes: int = 0
+    local_sent_bytes: int = 0  # on loopback and in the local network, not part of the above
+    local_received_bytes: int = 0
+
+
+class SentMessage(Protocol):
+    """A message that a link took."""
+
+    @property
+    def delivered(self) -> bool:
+        """Whether the peer is known to have it whole. Control messages are never known to be."""
+
+    def cancel(self) -> bool:
+        """Take it back: it stops going out, and the peer drops what it has. False when it is too late for that."""
 
 
 class PeerNetwork(Protocol):
@@ -85,8 +132,8 @@ class PeerNetwork(Protocol):
     def events(self) -> AsyncIterator[NetworkEvent]:
         """Events in order; ends when the network is closed. One consumer."""
 
-    async def send(self, peer_id: PeerId, lane: Lane, message: bytes) -> None:
-        """Returns when the link accepted the message under its back-pressure.
+    async def send(self, peer_id: PeerId, lane: Lane, message: bytes) -> SentMessage:
+        """Returns when the link accepted the message under its back-pressure. Cancelling before leaves nothing behind.
 
         Raises:
             LinkClosed: there is no link, or it went down while waiting.
@@ -104,6 +151,12 @@ class PeerNetwork(Protocol):
 
     def set_upload_limit(self, bytes_per_second: int | None) -> None:
         """The user's cap over all links together; takes effect on the next chunk."""
+
+    def set_limits(self, upload_bytes_per_second: int | None, download_bytes_per_second: int | None) -> None:
+        """The user's caps over all links together, except those in the local network; they hold from the next chunk."""
+
+    def traffic(self) -> Traffic:
+        """What the network carried so far, over links that ended too. A link counts from its coming up."""
 
     async def close(self) -> None:
         """Close every link and end `events()`. Safe to repeat."""

@@ -1,41 +1,36 @@
-"""One lane of a link: frames out under back-pressure, frames in under bounds. Spec: docs/specs/wire.md.
+"""The control lane of a link: frames out under back-pressure, frames in under bounds. Spec: docs/specs/wire.md.
 
-Three bounds hold a sender back, each for its own reason: the receiver's window (its memory), the pacer (the user's
-cap) and the data channel's own buffer (so that control never finds more than a little bulk before it).
+Two bounds hold a sender back: the receiver's window (its memory) and the data channel's own buffer. The user's cap does
+not: control is charged to it and goes at once. The bulk lane is in `bulk`.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
 from typing import Final
 
 from aiortc import RTCDataChannel
 
-from engine.transport.base import Lane, LinkClosed
-from engine.transport.meter import RateMeter
-from engine.transport.pacing import Pacer
+from engine.transport.base import Lane, LinkClosed, Lost
+from engine.transport.pacing import Pacing
 from engine.wire.errors import WireError
 from engine.wire.frames import DataFrame, FrameAssembler, FrameSplitter, Grant
 from engine.wire.limits import LANE_WINDOW_BYTES, MAX_BACKLOG_BYTES
 
-QUEUE_BYTES: Final = (256 * 1024, 4 * 1024 * 1024)
-"""Messages that wait to be cut into frames, by lane; one larger message may wait alone."""
-CHANNEL_BUFFER_BYTES: Final = (256 * 1024, 32 * 1024)
-"""What the data channel may hold unsent, by lane, before the next frame waits."""
-GRANT_STEP_BYTES: Final = (256 * 1024, 512 * 1024)
-"""A receiver grants this much at a time, and in the bulk lane at each message's end."""
+QUEUE_BYTES: Final = 256 * 1024
+"""Messages that wait to be cut into frames."""
+CHANNEL_BUFFER_BYTES: Final = 256 * 1024
+"""What the data channel may hold unsent before the next frame waits."""
+GRANT_STEP_BYTES: Final = 256 * 1024
+"""A receiver grants this much at a time."""
+_WINDOW_BYTES: Final = LANE_WINDOW_BYTES[Lane.CONTROL]
 
 
-class LaneSender:
+class ControlSender:
     """Takes whole messages, and sends them one after the other from a task of its own (`run`)."""
 
-    def __init__(
-        self, lane: Lane, channel: RTCDataChannel, pacer: Pacer, frame_bytes: int, monotonic: Callable[[], float]
-    ) -> None:
-        self._lane = lane
+    def __init__(self, channel: RTCDataChannel, pacer: Pacing, frame_bytes: int) -> None:
         self._channel = channel
         self._pacer = pacer
-        self._monotonic = monotonic
         self._splitter = FrameSplitter(frame_bytes)
         self._queue: deque[bytes] = deque()
         self._queued_bytes = 0
@@ -44,8 +39,7 @@ class LaneSender:
         self._changed = asyncio.Event()  # anything that a waiter here may wait for
         self._closed = False
         self.bytes_sent = 0
-        self.meter = RateMeter()
-        channel.bufferedAmountLowThreshold = CHANNEL_BUFFER_BYTES[lane] // 2
+        channel.bufferedAmountLowThreshold = CHANNEL_BUFFER_BYTES // 2
         channel.on("bufferedamountlow", self._changed.set)
 
     async def send(self, message: bytes) -> None:
@@ -55,7 +49,7 @@ class LaneSender:
             LinkClosed: the link is down, or went down meanwhile.
         """
         async with self._turn:
-            while not self._closed and self._queue and self._queued_bytes + len(message) > QUEUE_BYTES[self._lane]:
+            while not self._closed and self._queue and self._queued_bytes + len(message) > QUEUE_BYTES:
                 await self._change()
             if self._closed:
                 raise LinkClosed("the link went down")
@@ -88,10 +82,11 @@ class LaneSender:
         if frame_bytes > self._under_way:
             raise WireError(f"a grant of {frame_bytes} bytes where {self._under_way} are under way")
         self._under_way -= frame_bytes
-        self.meter.carried(frame_bytes, self._monotonic())
-        if not self._under_way and not self._queue:
-            self.meter.idle()
         self._changed.set()
+
+    def lost(self) -> Lost | None:
+        """What was not sent."""
+        return Lost(Lane.CONTROL, len(self._queue), self._queued_bytes) if self._queue else None
 
     def close(self) -> None:
         """Wake and refuse whoever waits."""
@@ -100,21 +95,14 @@ class LaneSender:
         self._changed.set()
 
     async def _send_frame(self, frame: bytes) -> None:
-        while (
-            self._under_way + len(frame) > LANE_WINDOW_BYTES[self._lane]
-            or self._channel.bufferedAmount > CHANNEL_BUFFER_BYTES[self._lane]
-        ):
+        while self._under_way + len(frame) > _WINDOW_BYTES or self._channel.bufferedAmount > CHANNEL_BUFFER_BYTES:
             await self._change()
-        if self._lane is Lane.BULK:
-            await self._pacer.pass_through(len(frame))
-        else:
-            self._pacer.charge(len(frame))
+        self._pacer.charge(len(frame))
         if self._channel.readyState != "open":
             # Its "close" event is about to end the link; until then nothing may be sent.
             await asyncio.get_running_loop().create_future()
         self._under_way += len(frame)
         self.bytes_sent += len(frame)
-        self.meter.busy(self._monotonic())
         self._channel.send(frame)
 
     async def _change(self) -> None:
@@ -122,18 +110,14 @@ class LaneSender:
         await self._changed.wait()
 
 
-class LaneReceiver:
+class ControlReceiver:
     """Puts frames together and decides what to grant."""
 
-    def __init__(self, lane: Lane, max_message_bytes: int, monotonic: Callable[[], float]) -> None:
-        self._lane = lane
+    def __init__(self, max_message_bytes: int) -> None:
         self._assembler = FrameAssembler(max_message_bytes)
-        self._monotonic = monotonic
-        self._window = LANE_WINDOW_BYTES[lane]
         self._owed = 0  # taken off the wire, not yet granted back
         self._backlog = 0  # whole messages not yet consumed
         self.bytes_received = 0
-        self.meter = RateMeter()
 
     def on_frame(self, frame: DataFrame, frame_bytes: int) -> bytes | None:
         """The whole message when `frame` ends it; `frame_bytes` is the size that it had on the wire.
@@ -142,28 +126,23 @@ class LaneReceiver:
             WireError: out of bounds or out of order.
         """
         self._owed += frame_bytes
-        if self._owed > self._window:
-            raise WireError(f"{self._owed} bytes under way where {self._window} were granted")
+        if self._owed > _WINDOW_BYTES:
+            raise WireError(f"{self._owed} bytes under way where {_WINDOW_BYTES} were granted")
         self.bytes_received += frame_bytes
-        now = self._monotonic()
-        self.meter.busy(now)
-        self.meter.carried(frame_bytes, now)
         message = self._assembler.feed(frame)
         if message is not None:
             self._backlog += len(message)
-            self.meter.idle()
         return message
 
     def consumed(self, message_bytes: int) -> None:
         """A message was taken by the consumer."""
         self._backlog -= message_bytes
 
-    def grant(self, *, at_message_end: bool) -> Grant | None:
+    def grant(self) -> Grant | None:
         """What to grant now, if anything."""
-        if self._backlog > MAX_BACKLOG_BYTES[self._lane]:
+        if self._backlog > MAX_BACKLOG_BYTES[Lane.CONTROL]:
             return None
-        due = self._owed >= GRANT_STEP_BYTES[self._lane] or (at_message_end and self._lane is Lane.BULK)
-        if not due or not self._owed:
+        if self._owed < GRANT_STEP_BYTES:
             return None
         owed, self._owed = self._owed, 0
-        return Grant(int(self._lane), owed)
+        return Grant(int(Lane.CONTROL), owed)

@@ -5,8 +5,11 @@ from typing import Final
 
 from engine.signaling.messages import IceServer
 from engine.transport.base import MAX_MESSAGE_BYTES
+from engine.transport.ledbat import TARGET_SECONDS
 
-DEFAULT_FRAME_BYTES: Final = 16 * 1024
+SCTP_PAYLOAD_BYTES: Final = 1160
+"""What aiortc puts into one packet. Frames are whole numbers of it, so that no packet is sent half empty."""
+DEFAULT_FRAME_BYTES: Final = 14 * SCTP_PAYLOAD_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,4 +24,10 @@ class WebRtcConfig:
     close_timeout_seconds: float = 5.0
     max_links: int = 64
     max_bulk_bytes: int = MAX_MESSAGE_BYTES  # largest bulk message that a peer may send here
-    frame_bytes: int = DEFAULT_FRAME_BYTES  # payload of one data-channel message
+    frame_bytes: int = DEFAULT_FRAME_BYTES  # largest data-channel message that this end sends
+    max_lanes: int = 12  # associations of one link, the first one included
+    max_relayed_lanes: int = 2  # the same where a server carries them
+    lane_idle_seconds: float = 300.0  # further lanes are closed after so long without bulk
+    old_peer_seconds: float = 1.5  # a peer that did not probe by then knows of one lane only
+    cap_local_links: bool = False  # the user's caps hold on loopback and in the local network too
+    delay_target_seconds: float | None = TARGET_SECONDS  # queueing delay that bulk may add; None does not look at it

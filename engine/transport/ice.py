@@ -12,6 +12,7 @@ from aiortc import RTCConfiguration, RTCIceServer, RTCPeerConnection
 
 from engine.signaling.messages import IceServer
 from engine.transport.base import PathKind
+from engine.transport.turn import is_inner
 
 MAX_HOST_ADDRESSES: Final = 8
 """A computer with many virtual interfaces would otherwise offer more candidates than peers accept."""
@@ -79,6 +80,6 @@ def classify(local_kind: str, remote_kind: str, remote_host: str) -> PathKind:
     address = ipaddress.ip_address(remote_host)
     if address.is_loopback:
         return PathKind.LOOPBACK
-    if address.is_private and remote_kind in ("host", "prflx"):
+    if is_inner(remote_host) and remote_kind in ("host", "prflx"):
         return PathKind.LAN
     return PathKind.DIRECT

@@ -15,6 +15,8 @@ from engine.transport.base import (
     PathKind,
     PeerId,
     Received,
+    SentMessage,
+    Traffic,
 )
 from engine.wire.limits import MAX_BACKLOG_BYTES
 
@@ -119,6 +121,16 @@ class _Peer:
         self.space.set()
 
 
+class Delivered:
+    """Implements `SentMessage`."""
+
+    delivered = True
+
+    def cancel(self) -> bool:
+        """See `SentMessage`."""
+        return False
+
+
 class MemoryNetwork:
     """Implements `PeerNetwork`."""
 
@@ -127,7 +139,9 @@ class MemoryNetwork:
         self._hub = hub
         self._peers: dict[PeerId, _Peer] = {}
         self._events: EventStream[NetworkEvent] = EventStream()
+        self._gone: list[_Peer] = []
         self.upload_limit_bytes_per_second: int | None = None
+        self.download_limit_bytes_per_second: int | None = None
 
     async def start(self) -> None:
         """See `PeerNetwork`."""
@@ -137,7 +151,7 @@ class MemoryNetwork:
         """See `PeerNetwork`."""
         return self._events
 
-    async def send(self, peer_id: PeerId, lane: Lane, message: bytes) -> None:
+    async def send(self, peer_id: PeerId, lane: Lane, message: bytes) -> SentMessage:
         """See `PeerNetwork`."""
         if len(message) > MAX_MESSAGE_BYTES:
             raise ValueError(f"a message of {len(message)} bytes exceeds {MAX_MESSAGE_BYTES}")
@@ -156,6 +170,7 @@ class MemoryNetwork:
             theirs.bytes_received += len(message)
             theirs.backlog[lane] += len(message)
             link.network._events.put(received, lambda: theirs.on_consumed(received))
+        return Delivered()
 
     def peers(self) -> tuple[PeerId, ...]:
         """See `PeerNetwork`."""
@@ -184,6 +199,19 @@ class MemoryNetwork:
         """See `PeerNetwork`; noted, not applied: there is no time here."""
         self.upload_limit_bytes_per_second = bytes_per_second
 
+    def set_limits(self, upload_bytes_per_second: int | None, download_bytes_per_second: int | None) -> None:
+        """See `PeerNetwork`; noted, not applied."""
+        self.upload_limit_bytes_per_second = upload_bytes_per_second
+        self.download_limit_bytes_per_second = download_bytes_per_second
+
+    def traffic(self) -> Traffic:
+        """See `PeerNetwork`: messages only, all of them local."""
+        links = (*self._peers.values(), *self._gone)
+        return Traffic(
+            local_sent_bytes=sum(link.bytes_sent for link in links),
+            local_received_bytes=sum(link.bytes_received for link in links),
+        )
+
     async def close(self) -> None:
         """See `PeerNetwork`."""
         self._hub._stop(self)
@@ -197,6 +225,7 @@ class MemoryNetwork:
     def _unlink(self, other: "MemoryNetwork", reason: str) -> None:
         for here, there in ((self, other), (other, self)):
             link = here._peers.pop(there.peer_id)
+            here._gone.append(link)
             link.up = False
             link.space.set()
             here._events.put(LinkDown(there.peer_id, reason))

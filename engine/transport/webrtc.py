@@ -5,6 +5,7 @@ import logging
 import secrets
 import time
 from collections.abc import AsyncIterator, Coroutine
+from dataclasses import replace
 
 from engine.identity.keys import Identity
 from engine.signaling.machine import (
@@ -34,16 +35,21 @@ from engine.transport.base import (
     Lane,
     LinkClosed,
     LinkDown,
+    LinkEnd,
     LinkStats,
     LinkUp,
+    Lost,
     NetworkEvent,
     PeerId,
     Received,
+    SentMessage,
+    Traffic,
 )
 from engine.transport.config import WebRtcConfig
 from engine.transport.library import tame_losses
 from engine.transport.link import Link
-from engine.transport.pacing import Pacer
+from engine.transport.pacing import DownloadLimit, Pacer
+from engine.transport.servers import over_tcp, udp_gets_out
 from engine.wire.messages import MAX_CONTROL_BYTES
 
 log = logging.getLogger(__name__)
@@ -66,8 +72,11 @@ class WebRtcNetwork:
         self._room = room
         self._config = config
         self._pacer = Pacer(upload_limit_bytes_per_second, time.monotonic)
+        self._downloads = DownloadLimit(None, time.monotonic)
+        self._gone = Traffic()
         self._events: EventStream[NetworkEvent] = EventStream()
         self._servers = () if config.loopback_only else config.ice_servers
+        self._udp_check: asyncio.Task[bool] | None = None
         self._links: dict[int, Link] = {}  # by attempt, until disposed of
         self._up: dict[PeerId, Link] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -85,7 +94,7 @@ class WebRtcNetwork:
         """See `PeerNetwork`."""
         return self._events
 
-    async def send(self, peer_id: PeerId, lane: Lane, message: bytes) -> None:
+    async def send(self, peer_id: PeerId, lane: Lane, message: bytes) -> SentMessage:
         """See `PeerNetwork`."""
         limit = MAX_MESSAGE_BYTES if lane is Lane.BULK else MAX_CONTROL_BYTES
         if len(message) > limit:
@@ -93,7 +102,7 @@ class WebRtcNetwork:
         link = self._up.get(peer_id)
         if link is None:
             raise LinkClosed(f"no link to {peer_id}")
-        await link.send(lane, message)
+        return await link.send(lane, message)
 
     def peers(self) -> tuple[PeerId, ...]:
         """See `PeerNetwork`."""
@@ -109,23 +118,38 @@ class WebRtcNetwork:
         link = self._up.get(peer_id)
         if link is not None:
             await link.drain_control()
-            link.end(reason)
+            link.end(reason, LinkEnd.DROPPED)
 
     def set_upload_limit(self, bytes_per_second: int | None) -> None:
         """See `PeerNetwork`."""
         self._pacer.set_rate(bytes_per_second)
+
+    def set_limits(self, upload_bytes_per_second: int | None, download_bytes_per_second: int | None) -> None:
+        """See `PeerNetwork`."""
+        self._pacer.set_rate(upload_bytes_per_second)
+        self._downloads.set_rate(download_bytes_per_second)
+
+    def traffic(self) -> Traffic:
+        """See `PeerNetwork`."""
+        total = self._gone
+        for link in self._links.values():
+            total = _with(total, link) if link.is_up else total
+        return total
 
     async def close(self) -> None:
         """See `PeerNetwork`."""
         if self._closed:
             return
         self._closed = True
+        if self._udp_check is not None:
+            self._udp_check.cancel()
+            await asyncio.wait({self._udp_check})
         if self._main is not None:
             self._main.cancel()
             await asyncio.wait({self._main})
         await asyncio.gather(*(link.drain_control() for link in self._up.values()))
         for link in list(self._links.values()):
-            link.end("this computer leaves")
+            link.end("this computer leaves", LinkEnd.LEFT)
         await self._room.close()
         while self._tasks:
             await asyncio.wait(self._tasks)
@@ -181,6 +205,23 @@ class WebRtcNetwork:
     def _use_servers(self, servers: tuple[IceServer, ...]) -> None:
         if not self._config.loopback_only:
             self._servers = self._config.ice_servers + servers
+            self._check_udp()
+
+    def _check_udp(self) -> None:
+        """Anew with each visit to the room: this computer may have come to another network."""
+        if self._udp_check is not None:
+            self._udp_check.cancel()
+        self._udp_check = asyncio.create_task(udp_gets_out(self._servers), name="udp check")
+
+    async def _servers_now(self) -> tuple[IceServer, ...]:
+        check = self._udp_check
+        if check is None:
+            return self._servers
+        await asyncio.wait({check})
+        if check.cancelled() or check.result():
+            return self._servers
+        log.info("UDP does not get out of this network; relays by TCP are used")
+        return over_tcp(self._servers)
 
     def _perform(self, actions: list[Action]) -> None:
         for action in actions:
@@ -196,7 +237,7 @@ class WebRtcNetwork:
                     self._spawn(self._introduce(action))
                 case Abandon(attempt=attempt, reason=reason):
                     if (link := self._links.get(attempt)) is not None:
-                        link.end(reason)
+                        link.end(reason, LinkEnd.FAILED)
         self._wake.set()
 
     def _open(self, peer_id: PeerId, attempt: int, offer: Transport | None) -> None:
@@ -204,24 +245,25 @@ class WebRtcNetwork:
             log.info("no link to %s: there are %d already", peer_id, len(self._links))
             self._machine.on_failed(peer_id, attempt, time.monotonic())
             return
-        link = self._links[attempt] = Link(peer_id, attempt, self, self._pacer, self._config)
+        link = self._links[attempt] = Link(peer_id, attempt, self, self._pacer, self._downloads, self._config)
         self._spawn(self._carry(link, offer))
 
     async def _carry(self, link: Link, offer: Transport | None) -> None:
         try:
-            await link.run(self._servers, offer)
+            await link.run(await self._servers_now(), offer)
         except Exception:
             # Border: whatever aiortc raises in one link must not end the others.
             log.exception("the link to %s failed", link.peer_id)
         finally:
             del self._links[link.attempt]
+            self._gone = _with(self._gone, link)
 
     async def _introduce(self, action: SendPayload) -> None:
         try:
             await self._room.send(action.peer_id, action.payload)
         except RoomUnavailable as error:
             if (link := self._links.get(action.attempt)) is not None:
-                link.end(f"the room is unavailable: {error}")
+                link.end(f"the room is unavailable: {error}", LinkEnd.FAILED)
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(work)
@@ -246,12 +288,23 @@ class WebRtcNetwork:
         """See `LinkOwner`."""
         self._events.put(Received(link.peer_id, lane, message), lambda: link.consumed(lane, len(message)))
 
-    def link_ended(self, link: Link, reason: str) -> None:
+    def link_ended(self, link: Link, reason: str, code: LinkEnd, lost: tuple[Lost, ...]) -> None:
         """See `LinkOwner`."""
         if self._up.get(link.peer_id) is link:
             del self._up[link.peer_id]
-            self._events.put(LinkDown(link.peer_id, reason))
+            self._events.put(LinkDown(link.peer_id, reason, code, lost))
         else:
             log.info("no link to %s: %s", link.peer_id, reason)
         self._machine.on_failed(link.peer_id, link.attempt, time.monotonic())
         self._wake.set()
+
+
+def _with(total: Traffic, link: Link) -> Traffic:
+    sent, received = link.wire_bytes()
+    if link.is_local:
+        return replace(
+            total,
+            local_sent_bytes=total.local_sent_bytes + sent,
+            local_received_bytes=total.local_received_bytes + received,
+        )
+    return replace(total, sent_bytes=total.sent_bytes + sent, received_bytes=total.received_bytes + received)

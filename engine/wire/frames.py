@@ -9,23 +9,41 @@ The link's own frames travel in the control channel and are not part of any mess
 
     grant: kind u8 = 2 | lane u8 | zero u16 | bytes u32
     ping, pong: kind u8 = 3, 4 | zero u8 | zero u16 | number u32
+    offer, answer, closing of a lane: kind u8 = 7, 8, 9 | zero u8 | lane u16 | session description
+    withdrawal: kind u8 = 10 | zero u8 | zero u16 | message number u32 | bytes u32
+
+Probes and reports travel in the line channel, which neither keeps order nor repeats what was lost:
+
+    probe: kind u8 = 5 | zero u8 | zero u16 | number u32
+    report: kind u8 = 6 | lanes u8 | zero u16 | probe's number u32 | receiver's clock u64, microseconds |
+        probes received u32 | granted bytes u64, and for each lane: lane u16 | zero u16 | frames received u32
 """
 
 import hashlib
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Final, TypeAlias
 
 from engine.wire.errors import WireError
-from engine.wire.limits import MAX_FRAME_PAYLOAD_BYTES, MIN_FRAME_PAYLOAD_BYTES
+from engine.wire.limits import (
+    MAX_FRAME_PAYLOAD_BYTES,
+    MAX_LANE_SIGNAL_BYTES,
+    MAX_LANES,
+    MIN_FRAME_PAYLOAD_BYTES,
+)
 
 DIGEST_BYTES: Final = 16
 HEADER: Final = struct.Struct("!BBHIII")
 SHORT: Final = struct.Struct("!BBHI")
+REPORT: Final = struct.Struct("!BBHIQIQ")
+WITHDRAWAL: Final = struct.Struct("!BBHII")
+SIGNAL: Final = struct.Struct("!BBH")
+COUNT: Final = struct.Struct("!HHI")
 MAX_FRAME_BYTES: Final = HEADER.size + MAX_FRAME_PAYLOAD_BYTES + DIGEST_BYTES
 
-_DATA, _GRANT, _PING, _PONG = 1, 2, 3, 4
+_DATA, _GRANT, _PING, _PONG, _PROBE, _REPORT, _OFFER, _ANSWER, _CLOSING, _WITHDRAWAL = range(1, 11)
 _LAST: Final = 1
 _NUMBERS: Final = 2**32
 
@@ -57,7 +75,50 @@ class KeepAlive:
     is_pong: bool
 
 
-Frame: TypeAlias = DataFrame | Grant | KeepAlive
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Asks for a report; that one comes at all says that the peer knows of lanes."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the receiver of bulk has so far, and when the probe came."""
+
+    number: int  # the probe's
+    clock_us: int  # the receiver's own clock when the probe came
+    probes: int  # received since the link came up
+    granted_bytes: int  # bulk payload that may be sent in all, since the link came up
+    frames: tuple[tuple[int, int], ...]  # (lane, bulk frames received over it since it came up)
+
+
+class LaneStep(IntEnum):
+    """A step in the life of a further lane."""
+
+    OFFER = _OFFER
+    ANSWER = _ANSWER
+    CLOSING = _CLOSING
+
+
+@dataclass(frozen=True, slots=True)
+class LaneSignal:
+    """Introduces a further lane over the link itself, or ends one. `sdp` is empty for CLOSING."""
+
+    step: LaneStep
+    lane: int
+    sdp: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawal:
+    """Bulk message `message` will not be finished; `sent_bytes` of its payload were sent."""
+
+    message: int
+    sent_bytes: int
+
+
+Frame: TypeAlias = DataFrame | Grant | KeepAlive | Probe | Report | LaneSignal | Withdrawal
 
 
 def digest_of(message: bytes) -> bytes:
@@ -75,6 +136,35 @@ def encode_keep_alive(frame: KeepAlive) -> bytes:
     return SHORT.pack(_PONG if frame.is_pong else _PING, 0, 0, frame.number)
 
 
+def encode_probe(probe: Probe) -> bytes:
+    """The probe's frame."""
+    return SHORT.pack(_PROBE, 0, 0, probe.number)
+
+
+def encode_report(report: Report) -> bytes:
+    """The report's frame."""
+    head = REPORT.pack(
+        _REPORT,
+        len(report.frames),
+        0,
+        report.number,
+        report.clock_us,
+        report.probes,
+        report.granted_bytes,
+    )
+    return head + b"".join(COUNT.pack(lane, 0, frames) for lane, frames in report.frames)
+
+
+def encode_signal(signal: LaneSignal) -> bytes:
+    """The lane signal's frame."""
+    return SIGNAL.pack(signal.step, 0, signal.lane) + signal.sdp.encode("ascii")
+
+
+def encode_withdrawal(withdrawal: Withdrawal) -> bytes:
+    """The withdrawal's frame."""
+    return WITHDRAWAL.pack(_WITHDRAWAL, 0, 0, withdrawal.message, withdrawal.sent_bytes)
+
+
 def parse_frame(data: bytes) -> Frame:
     """One frame.
 
@@ -88,20 +178,92 @@ def parse_frame(data: bytes) -> Frame:
     kind = data[0]
     if kind == _DATA:
         return _parse_data(data)
-    if kind not in (_GRANT, _PING, _PONG):
+    parse = _PARSERS.get(kind)
+    if parse is None:
         raise WireError(f"a frame of unknown kind {kind}")
-    if len(data) != SHORT.size:
-        raise WireError(f"a frame of kind {kind} has {len(data)} bytes, not {SHORT.size}")
-    _, lane, zero, number = SHORT.unpack(data)
-    if zero:
-        raise WireError(f"a frame of kind {kind} has bits set where there must be none")
-    if kind == _GRANT:
-        if lane > 1:
-            raise WireError(f"a grant for lane {lane}, which does not exist")
-        return Grant(lane, number)
-    if lane:
-        raise WireError(f"a frame of kind {kind} has bits set where there must be none")
-    return KeepAlive(number, kind == _PONG)
+    return parse(data)
+
+
+def _fields(layout: struct.Struct, data: bytes) -> tuple[int, ...]:
+    """What follows the zero u16 of a frame of fixed size, with the second byte before it."""
+    if len(data) != layout.size:
+        raise WireError(f"a frame of kind {data[0]} has {len(data)} bytes, not {layout.size}")
+    _, second, zero, *rest = layout.unpack(data)
+    _check_zero(data, zero)
+    return (second, *rest)
+
+
+def _check_zero(data: bytes, *values: int) -> None:
+    if any(values):
+        raise WireError(f"a frame of kind {data[0]} has bits set where there must be none")
+
+
+def _parse_grant(data: bytes) -> Grant:
+    lane, frame_bytes = _fields(SHORT, data)
+    if lane > 1:
+        raise WireError(f"a grant for lane {lane}, which does not exist")
+    return Grant(lane, frame_bytes)
+
+
+def _parse_keep_alive(data: bytes) -> KeepAlive:
+    second, number = _fields(SHORT, data)
+    _check_zero(data, second)
+    return KeepAlive(number, data[0] == _PONG)
+
+
+def _parse_probe(data: bytes) -> Probe:
+    second, number = _fields(SHORT, data)
+    _check_zero(data, second)
+    return Probe(number)
+
+
+def _parse_report(data: bytes) -> Report:
+    if len(data) < REPORT.size:
+        raise WireError(f"a report is truncated to {len(data)} bytes")
+    _, lanes, zero, number, clock, probes, granted = REPORT.unpack_from(data)
+    _check_zero(data, zero)
+    if lanes > MAX_LANES or len(data) != REPORT.size + lanes * COUNT.size:
+        raise WireError(f"a report on {lanes} lanes has {len(data)} bytes")
+    frames = tuple(_parse_count(data, REPORT.size + place * COUNT.size) for place in range(lanes))
+    return Report(number, clock, probes, granted, frames)
+
+
+def _parse_count(data: bytes, at: int) -> tuple[int, int]:
+    lane, zero, frames = COUNT.unpack_from(data, at)
+    _check_zero(data, zero)
+    return lane, frames
+
+
+def _parse_signal(data: bytes) -> LaneSignal:
+    if not SIGNAL.size <= len(data) <= SIGNAL.size + MAX_LANE_SIGNAL_BYTES:
+        raise WireError(f"a lane signal of {len(data)} bytes")
+    _, zero, lane = SIGNAL.unpack_from(data)
+    _check_zero(data, zero)
+    if lane == 0:
+        raise WireError("a lane signal about the link's first lane")
+    step, text = LaneStep(data[0]), data[SIGNAL.size :]
+    if not text.isascii() or (step is LaneStep.CLOSING and text):
+        raise WireError(f"a lane signal of kind {data[0]} with text that does not belong there")
+    return LaneSignal(step, lane, text.decode("ascii"))
+
+
+def _parse_withdrawal(data: bytes) -> Withdrawal:
+    second, message, sent_bytes = _fields(WITHDRAWAL, data)
+    _check_zero(data, second)
+    return Withdrawal(message, sent_bytes)
+
+
+_PARSERS: Final[dict[int, Callable[[bytes], Frame]]] = {
+    _GRANT: _parse_grant,
+    _PING: _parse_keep_alive,
+    _PONG: _parse_keep_alive,
+    _PROBE: _parse_probe,
+    _REPORT: _parse_report,
+    _OFFER: _parse_signal,
+    _ANSWER: _parse_signal,
+    _CLOSING: _parse_signal,
+    _WITHDRAWAL: _parse_withdrawal,
+}
 
 
 def _parse_data(data: bytes) -> DataFrame:
@@ -115,6 +277,12 @@ def _parse_data(data: bytes) -> DataFrame:
     if len(data) < HEADER.size + DIGEST_BYTES:
         raise WireError(f"the last frame of message {message} is truncated to {len(data)} bytes")
     return DataFrame(message, index, message_bytes, data[HEADER.size : -DIGEST_BYTES], data[-DIGEST_BYTES:])
+
+
+def encode_data(message: int, index: int, message_bytes: int, payload: memoryview, digest: bytes | None) -> bytes:
+    """A data frame; `digest` makes it the message's last."""
+    header = HEADER.pack(_DATA, 0 if digest is None else _LAST, 0, message, index, message_bytes)
+    return b"".join((header, payload) if digest is None else (header, payload, digest))
 
 
 class FrameSplitter:
@@ -143,10 +311,8 @@ class FrameSplitter:
         view = memoryview(message)
         count = max(1, -(-size // step))
         for index in range(count - 1):
-            header = HEADER.pack(_DATA, 0, 0, number, index, size)
-            yield b"".join((header, view[index * step : (index + 1) * step]))
-        header = HEADER.pack(_DATA, _LAST, 0, number, count - 1, size)
-        yield b"".join((header, view[(count - 1) * step :], digest_of(message)))
+            yield encode_data(number, index, size, view[index * step : (index + 1) * step], None)
+        yield encode_data(number, count - 1, size, view[(count - 1) * step :], digest_of(message))
 
 
 class FrameAssembler:

@@ -14,6 +14,26 @@ MAX_FRAME_PAYLOAD_BYTES: Final = 60 * 1024
 LANE_WINDOW_BYTES: Final = (1024 * 1024, 4 * 1024 * 1024)
 """Frame bytes that may be on their way, by lane (control, bulk): sent and not yet granted back by the receiver."""
 
+INITIAL_GRANT_BYTES: Final = 256 * 1024
+"""Bulk payload that may be sent before the receiver's first report; below the window so that a download cap holds from
+the start."""
+
+MAX_MESSAGES_AHEAD: Final = 1024
+"""A bulk message may overtake an unfinished one by fewer numbers than this."""
+
+MAX_LANES: Final = 16
+"""Associations of one link, the first one included."""
+
+MAX_LANE_SIGNAL_BYTES: Final = 24 * 1024
+"""Session description in a lane's offer or answer."""
+
+MAX_UNDELIVERED_BYTES: Final = 2 * 1024 * 1024
+"""What one association may hold of data-channel messages that are not whole or not in turn, before the link is closed;
+twice the window that SCTP itself advertises."""
+
+MAX_UNDELIVERED_CHUNKS: Final = 8192
+"""The same in chunks, since a chunk of one byte costs as much memory as a full one."""
+
 MAX_BACKLOG_BYTES: Final = (1024 * 1024, 4 * 1024 * 1024)
 """Whole messages of one peer that wait to be consumed, by lane; above it the receiver grants nothing."""
 

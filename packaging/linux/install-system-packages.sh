@@ -1,8 +1,9 @@
 #!/bin/sh
 # Installs the system libraries that Qt's window needs (PySide6's wheel brings Qt, not these) and the one that tells for
 # how long nobody touched an X display. With `tests` also what the tests run real servers with: an X server without a
-# screen and a window manager for it, a message bus and services for it, a Wayland compositor. Installs only what is missing, and only as root on a system with apt; otherwise says what to
-# install. Quick when nothing is missing. Never fails for want of a library: what needs it then says so itself.
+# screen and a window manager for it, a message bus and services for it, a Wayland compositor, and a lab's routers and relay.
+# Installs only what is missing, and only as root on a system with apt; otherwise says what to install. Quick when nothing
+# is missing. Never fails for want of a library: what needs it then says so itself.
 set -eu
 
 [ "$(uname -s)" = Linux ] || exit 0
@@ -56,6 +57,11 @@ openbox                  openbox
 dbus-daemon              dbus
 gdbus                    libglib2.0-bin
 sway                     sway
+ip                       iproute2
+tc                       iproute2
+nft                      nftables
+turnserver               coturn
+ping                     iputils-ping
 wtype                    wtype
 "
 if [ "${1:-}" = tests ]; then

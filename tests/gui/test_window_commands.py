@@ -162,6 +162,16 @@ def test_switches_send_and_follow(make_desk: MakeDesk) -> None:
     assert not page.upload.field.isEnabled()
 
 
+def test_downloads_can_be_limited_too(make_desk: MakeDesk) -> None:
+    desk = make_desk(toy_states.training())
+    desk.window.show_page("settings")
+    row = desk.window.settings.download
+    assert row.effect.text() == "Others send as fast as both lines allow."
+    row.switch.click()
+    (sent,) = desk.until_params("settings.change")
+    assert set(sent["changes"]) == {"download_limit_bytes_per_second"}
+
+
 def test_the_upload_limit_is_a_line_rate(make_desk: MakeDesk) -> None:
     desk = make_desk(toy_states.training())
     desk.window.show_page("settings")

@@ -21,7 +21,7 @@ from engine.runtime.model import ModelState
 from engine.runtime.parts import SessionParts
 from engine.runtime.session import Session
 from engine.runtime.session_events import LeaveRequest
-from engine.transport.base import Lane, NetworkEvent, PeerId, PeerNetwork
+from engine.transport.base import Lane, NetworkEvent, PeerId, PeerNetwork, SentMessage, Traffic
 from engine.transport.memory import MemoryHub
 from engine.wire.codec import decode
 from engine.wire.messages import PeerMessage
@@ -128,9 +128,9 @@ class TappedNetwork:
     def events(self) -> AsyncIterator[NetworkEvent]:
         return self._inner.events()
 
-    async def send(self, peer_id: PeerId, lane: Lane, message: bytes) -> None:
+    async def send(self, peer_id: PeerId, lane: Lane, message: bytes) -> SentMessage:
         self._tap(self._me, peer_id, decode(message, lane is Lane.BULK))
-        await self._inner.send(peer_id, lane, message)
+        return await self._inner.send(peer_id, lane, message)
 
     def peers(self) -> tuple[PeerId, ...]:
         return self._inner.peers()
@@ -143,6 +143,12 @@ class TappedNetwork:
 
     def set_upload_limit(self, bytes_per_second: int | None) -> None:
         self._inner.set_upload_limit(bytes_per_second)
+
+    def set_limits(self, upload_bytes_per_second: int | None, download_bytes_per_second: int | None) -> None:
+        self._inner.set_limits(upload_bytes_per_second, download_bytes_per_second)
+
+    def traffic(self) -> Traffic:
+        return self._inner.traffic()
 
     async def close(self) -> None:
         self.closed = True

@@ -2,89 +2,25 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 
 import pytest
 
-from engine.identity.keys import Identity
-from engine.signaling.memory import MemoryRendezvous, MemoryRoom
+from engine.transport.association import BULK
 from engine.transport.base import (
     MAX_MESSAGE_BYTES,
     Lane,
     LinkClosed,
     LinkDown,
-    LinkUp,
-    NetworkEvent,
     PathKind,
-    PeerNetwork,
     Received,
 )
-from engine.transport.webrtc import WebRtcConfig, WebRtcNetwork
+from engine.transport.webrtc import WebRtcConfig
 from engine.wire.messages import MAX_CONTROL_BYTES
 from tests.helpers.introductions import identities
+from tests.helpers.link_peers import BUSY_MACHINE_SECONDS, Peer, pair, started
 
 pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
-
-RUN = b"r" * 32
-LOOPBACK = WebRtcConfig(loopback_only=True)
-BUSY_MACHINE_SECONDS = 60.0
-
-
-class Peer:
-    """A network with its room and its events."""
-
-    def __init__(
-        self, rendezvous: MemoryRendezvous, identity: Identity, config: WebRtcConfig = LOOPBACK, run: bytes = RUN
-    ) -> None:
-        self.id = identity.peer_id
-        self.room: MemoryRoom = rendezvous.room(identity.peer_id)
-        self.network = WebRtcNetwork(identity, run, self.room, config)
-        self.interface: PeerNetwork = self.network
-        self._events = self.network.events()
-
-    async def next(self) -> NetworkEvent:
-        async with asyncio.timeout(BUSY_MACHINE_SECONDS):
-            return await anext(self._events)
-
-    async def up(self, *others: "Peer") -> None:
-        """Wait until the links to `others` are up."""
-        waiting = {other.id for other in others}
-        while waiting:
-            event = await self.next()
-            assert isinstance(event, LinkUp)
-            assert event.path is PathKind.LOOPBACK
-            waiting.remove(event.peer_id)
-
-    async def received(self) -> Received:
-        event = await self.next()
-        assert isinstance(event, Received)
-        return event
-
-    async def rest(self) -> list[NetworkEvent]:
-        async with asyncio.timeout(BUSY_MACHINE_SECONDS):
-            return [event async for event in self._events]
-
-
-@asynccontextmanager
-async def started(count: int, config: WebRtcConfig = LOOPBACK) -> AsyncIterator[tuple[MemoryRendezvous, list[Peer]]]:
-    rendezvous = MemoryRendezvous()
-    async with AsyncExitStack() as stack:
-        peers = []
-        for identity in identities(count):
-            peer = Peer(rendezvous, identity, config)
-            stack.push_async_callback(peer.network.close)
-            await peer.network.start()
-            peers.append(peer)
-        yield rendezvous, peers
-
-
-@asynccontextmanager
-async def pair(config: WebRtcConfig = LOOPBACK) -> AsyncIterator[tuple[Peer, Peer]]:
-    async with started(2, config) as (_, (one, two)):
-        await one.up(two)
-        await two.up(one)
-        yield one, two
 
 
 @pytest.mark.parametrize("size", [0, 1, 16 * 1024, 1024 * 1024])
@@ -185,9 +121,9 @@ async def test_a_peer_that_dies_without_a_word_is_noticed() -> None:
     async with pair(config) as (one, two):
         # As if the process was killed: its sockets are gone, nothing is said.
         for link in two.network._links.values():
-            assert link._connection is not None
-            assert link._connection.sctp is not None
-            ice = link._connection.sctp.transport.transport._connection
+            assert link._first is not None
+            assert link._first._connection is not None
+            ice = link._first._connection.sctp.transport.transport._connection
             for protocol in ice._protocols:
                 protocol.transport.sendto = lambda data, addr: None
         event = await one.next()
@@ -196,7 +132,7 @@ async def test_a_peer_that_dies_without_a_word_is_noticed() -> None:
 
 
 async def test_a_waiting_sender_learns_of_the_end() -> None:
-    async with pair() as (one, two):
+    async with pair(WebRtcConfig(loopback_only=True, cap_local_links=True)) as (one, two):
         one.network.set_upload_limit(1)
         await one.network.send(two.id, Lane.BULK, bytes(4 * 1024 * 1024))
         waiting = asyncio.create_task(one.network.send(two.id, Lane.BULK, bytes(4 * 1024 * 1024)))
@@ -257,7 +193,7 @@ async def test_a_receivers_limit_closes_the_link_and_says_why() -> None:
 async def test_garbage_from_a_peer_closes_its_link_only(garbage: bytes | str) -> None:
     async with pair() as (one, two):
         (link,) = one.network._links.values()
-        link._channels[Lane.BULK].send(garbage)
+        link._first.channels[BULK].send(garbage)
         event = await two.next()
         assert isinstance(event, LinkDown)
         assert event.reason.startswith("it broke the protocol")
@@ -269,8 +205,8 @@ async def test_garbage_from_a_peer_closes_its_link_only(garbage: bytes | str) ->
 async def test_a_channel_that_nobody_agreed_on_closes_the_link() -> None:
     async with pair() as (one, two):
         (link,) = one.network._links.values()
-        assert link._connection is not None
-        link._connection.createDataChannel("back door")
+        assert link._first is not None
+        link._first._connection.createDataChannel("back door")
         event = await two.next()
         assert isinstance(event, LinkDown)
         assert "nobody agreed on" in event.reason

@@ -5,17 +5,20 @@ import datetime
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.contract.snapshot import PeerInfo, SessionState
+from engine.contract.snapshot import SessionState
 from engine.runtime.days import DayBook, local_date
 from engine.store.rows import DayCounters
 
 
-def session(**links: tuple[int, int]) -> SessionState:
-    peers = tuple(
-        PeerInfo(peer_id=name, name="", connected=True, path="", bytes_sent=sent, bytes_received=received)
-        for name, (sent, received) in links.items()
+def session(sent: int, received: int) -> SessionState:
+    return SessionState(
+        project_id="p",
+        title="P",
+        wire_bytes_sent=sent,
+        wire_bytes_received=received,
+        local_bytes_sent=10**9,
+        local_bytes_received=10**9,
     )
-    return SessionState(project_id="p", title="P", peers=peers)
 
 
 def test_stored_and_new_add_up_and_are_taken_once() -> None:
@@ -39,35 +42,35 @@ def test_midnight_begins_anew_with_what_was_not_taken() -> None:
     assert book.take() == DayCounters(tokens_trained=3)
 
 
-def test_traffic_is_the_growth_of_each_links_counters() -> None:
+def test_traffic_is_the_growth_of_the_sessions_counters_and_none_of_what_stayed_at_home() -> None:
     book = DayBook("2026-01-02", DayCounters())
-    book.note_traffic(session(a=(10, 1), b=(100, 2)))
-    book.note_traffic(session(a=(15, 4), b=(100, 2)))
+    book.note_traffic(session(110, 3))
+    book.note_traffic(session(115, 6))
     assert (book.today().bytes_sent, book.today().bytes_received) == (115, 6)
 
 
-def test_a_link_that_came_up_anew_counts_from_nothing() -> None:
+def test_another_session_counts_from_nothing() -> None:
     book = DayBook("2026-01-02", DayCounters())
-    book.note_traffic(session(a=(1000, 500)))
-    book.note_traffic(session(a=(20, 600)))  # one of the two is smaller: it is another link
+    book.note_traffic(session(1000, 500))
+    book.note_traffic(session(20, 600))  # one of the two is smaller: it is another session
     assert (book.today().bytes_sent, book.today().bytes_received) == (1020, 1100)
-    book.note_traffic(session())
-    book.note_traffic(session(a=(30, 700)))  # gone and back: another link, too
+    book.session_over()
+    book.note_traffic(session(30, 700))
     assert (book.today().bytes_sent, book.today().bytes_received) == (1050, 1800)
 
 
 @given(st.lists(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=1, max_size=6), max_size=4))
-def test_sums_over_any_links_equal_what_they_carried(links: list[list[tuple[int, int]]]) -> None:
-    """Each list is one link's growth; the link goes down after it."""
+def test_sums_over_any_sessions_equal_what_they_carried(sessions: list[list[tuple[int, int]]]) -> None:
+    """Each list is one session's growth."""
     book = DayBook("2026-01-02", DayCounters())
-    for growth in links:
+    for growth in sessions:
         sent = received = 0
         for more_sent, more_received in growth:
             sent, received = sent + more_sent, received + more_received
-            book.note_traffic(session(a=(sent, received)))
-        book.note_traffic(session())
-    assert book.today().bytes_sent == sum(row[0] for growth in links for row in growth)
-    assert book.today().bytes_received == sum(row[1] for growth in links for row in growth)
+            book.note_traffic(session(sent, received))
+        book.session_over()
+    assert book.today().bytes_sent == sum(row[0] for growth in sessions for row in growth)
+    assert book.today().bytes_received == sum(row[1] for growth in sessions for row in growth)
 
 
 def test_the_date_is_the_local_one() -> None:

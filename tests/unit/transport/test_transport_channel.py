@@ -1,4 +1,4 @@
-"""Back-pressure of a lane, against a data channel in memory."""
+"""Back-pressure of the control lane, against a data channel in memory."""
 
 import asyncio
 import time
@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 from aiortc import RTCDataChannel
 
-from engine.transport.base import Lane, LinkClosed
-from engine.transport.channel import CHANNEL_BUFFER_BYTES, GRANT_STEP_BYTES, QUEUE_BYTES, LaneReceiver, LaneSender
+from engine.transport.base import Lane, LinkClosed, Lost
+from engine.transport.channel import CHANNEL_BUFFER_BYTES, GRANT_STEP_BYTES, QUEUE_BYTES, ControlReceiver, ControlSender
 from engine.transport.pacing import Pacer
 from engine.wire.errors import WireError
 from engine.wire.frames import DataFrame, Grant, digest_of, parse_frame
@@ -41,8 +41,8 @@ class RamChannel:
         self._low()
 
 
-def sender_on(channel: RamChannel, lane: Lane = Lane.BULK) -> LaneSender:
-    return LaneSender(lane, cast(RTCDataChannel, channel), Pacer(None, time.monotonic), FRAME, time.monotonic)
+def sender_on(channel: RamChannel) -> ControlSender:
+    return ControlSender(cast(RTCDataChannel, channel), Pacer(None, time.monotonic), FRAME)
 
 
 async def turns() -> None:
@@ -51,7 +51,7 @@ async def turns() -> None:
 
 
 class Running:
-    def __init__(self, sender: LaneSender) -> None:
+    def __init__(self, sender: ControlSender) -> None:
         self._sender = sender
 
     async def __aenter__(self) -> None:
@@ -69,7 +69,7 @@ async def test_the_channels_buffer_stays_small() -> None:
     async with Running(sender):
         await sender.send(bytes(1024 * 1024))
         await turns()
-        assert 0 < channel.bufferedAmount <= CHANNEL_BUFFER_BYTES[Lane.BULK] + FRAME + 32
+        assert 0 < channel.bufferedAmount <= CHANNEL_BUFFER_BYTES + FRAME + 32
         before = len(channel.sent)
         channel.flush()
         await turns()
@@ -79,7 +79,7 @@ async def test_the_channels_buffer_stays_small() -> None:
 async def test_the_receivers_window_is_never_exceeded() -> None:
     channel = RamChannel()
     sender = sender_on(channel)
-    window = LANE_WINDOW_BYTES[Lane.BULK]
+    window = LANE_WINDOW_BYTES[Lane.CONTROL]
     async with Running(sender):
         await sender.send(bytes(2 * window))
         for _ in range(2 * window // FRAME):
@@ -102,7 +102,7 @@ async def test_a_grant_of_what_was_not_sent_is_refused() -> None:
 
 async def test_a_full_queue_holds_the_sender_until_there_is_room() -> None:
     sender = sender_on(RamChannel())
-    await sender.send(bytes(QUEUE_BYTES[Lane.BULK]))
+    await sender.send(bytes(QUEUE_BYTES))
     waiting = asyncio.create_task(sender.send(b"more"))
     await turns()
     assert not waiting.done()
@@ -116,12 +116,12 @@ async def test_a_full_queue_holds_the_sender_until_there_is_room() -> None:
 async def test_a_cancelled_send_leaves_whole_messages_only() -> None:
     channel = RamChannel()
     sender = sender_on(channel)
-    await sender.send(bytes(QUEUE_BYTES[Lane.BULK]))
+    await sender.send(bytes(QUEUE_BYTES))
     given_up = asyncio.create_task(sender.send(b"given up"))
     await turns()
     given_up.cancel()
     await asyncio.wait([given_up])
-    receiver = LaneReceiver(Lane.BULK, 2 * QUEUE_BYTES[Lane.BULK], time.monotonic)
+    receiver = ControlReceiver(2 * QUEUE_BYTES)
     messages: list[bytes] = []
     async with Running(sender):
         kept = asyncio.create_task(sender.send(b"kept"))
@@ -136,11 +136,11 @@ async def test_a_cancelled_send_leaves_whole_messages_only() -> None:
                 if message is not None:
                     messages.append(message)
                     receiver.consumed(len(message))
-                grant = receiver.grant(at_message_end=message is not None)
+                grant = receiver.grant()
                 if grant is not None:
                     sender.granted(grant.frame_bytes)
         await kept
-    assert [len(message) for message in messages] == [QUEUE_BYTES[Lane.BULK], 4]
+    assert [len(message) for message in messages] == [QUEUE_BYTES, 4]
 
 
 async def test_nothing_is_sent_on_a_channel_that_closed() -> None:
@@ -163,8 +163,8 @@ def frames_of(message: bytes, number: int = 0) -> list[DataFrame]:
 
 
 def test_more_than_was_granted_is_refused() -> None:
-    receiver = LaneReceiver(Lane.BULK, 64 * 1024 * 1024, time.monotonic)
-    window = LANE_WINDOW_BYTES[Lane.BULK]
+    receiver = ControlReceiver(64 * 1024 * 1024)
+    window = LANE_WINDOW_BYTES[Lane.CONTROL]
 
     def flood() -> None:
         for frame in frames_of(bytes(window + 2 * FRAME)):
@@ -174,40 +174,38 @@ def test_more_than_was_granted_is_refused() -> None:
         flood()
 
 
-def test_bulk_is_granted_in_steps_and_at_the_end() -> None:
-    receiver = LaneReceiver(Lane.BULK, 64 * 1024 * 1024, time.monotonic)
-    message = bytes(GRANT_STEP_BYTES[Lane.BULK] + FRAME)
+def test_grants_come_in_steps() -> None:
+    receiver = ControlReceiver(64 * 1024 * 1024)
+    message = bytes(GRANT_STEP_BYTES + FRAME)
     grants: list[Grant] = []
     for frame in frames_of(message):
-        whole = receiver.on_frame(frame, len(frame.payload))
-        grant = receiver.grant(at_message_end=whole is not None)
+        receiver.on_frame(frame, len(frame.payload))
+        grant = receiver.grant()
         if grant is not None:
             grants.append(grant)
-    assert grants == [Grant(1, GRANT_STEP_BYTES[Lane.BULK]), Grant(1, FRAME)]
-    assert receiver.grant(at_message_end=True) is None
+    assert grants == [Grant(0, GRANT_STEP_BYTES)]
+    assert receiver.grant() is None
+
+
+async def test_what_was_not_sent_is_named_as_lost() -> None:
+    sender = sender_on(RamChannel())
+    assert sender.lost() is None
+    await sender.send(b"four")
+    assert sender.lost() == Lost(Lane.CONTROL, 1, 4)
 
 
 def test_nothing_is_granted_while_messages_pile_up() -> None:
-    receiver = LaneReceiver(Lane.BULK, 64 * 1024 * 1024, time.monotonic)
-    message = bytes(1024 * 1024)
-    number = 0
-    while sum_of_grants(receiver, message, number):
-        number += 1
-    whole_messages = number + 1
-    assert (
-        MAX_BACKLOG_BYTES[Lane.BULK] < whole_messages * len(message) <= MAX_BACKLOG_BYTES[Lane.BULK] + 2 * len(message)
-    )
-    while whole_messages * len(message) > MAX_BACKLOG_BYTES[Lane.BULK]:
-        assert receiver.grant(at_message_end=True) is None
+    receiver, bound = ControlReceiver(64 * 1024), MAX_BACKLOG_BYTES[Lane.CONTROL]
+    message, count, granted = bytes(64 * 1024), 0, 0
+    while granted + GRANT_STEP_BYTES > count * len(message):
+        for frame in frames_of(message, count):
+            receiver.on_frame(frame, len(frame.payload))
+        count += 1
+        grant = receiver.grant()
+        granted += grant.frame_bytes if grant else 0
+    assert bound < count * len(message) <= bound + 2 * GRANT_STEP_BYTES
+    while count * len(message) > bound:
+        assert receiver.grant() is None
         receiver.consumed(len(message))
-        whole_messages -= 1
-    assert receiver.grant(at_message_end=True) is not None
-
-
-def sum_of_grants(receiver: LaneReceiver, message: bytes, number: int) -> int:
-    total = 0
-    for frame in frames_of(message, number):
-        whole = receiver.on_frame(frame, len(frame.payload))
-        grant = receiver.grant(at_message_end=whole is not None)
-        total += grant.frame_bytes if grant else 0
-    return total
+        count -= 1
+    assert receiver.grant() is not None

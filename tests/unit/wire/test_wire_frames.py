@@ -14,11 +14,20 @@ from engine.wire.frames import (
     FrameSplitter,
     Grant,
     KeepAlive,
+    LaneSignal,
+    LaneStep,
+    Probe,
+    Report,
+    Withdrawal,
     encode_grant,
     encode_keep_alive,
+    encode_probe,
+    encode_report,
+    encode_signal,
+    encode_withdrawal,
     parse_frame,
 )
-from engine.wire.limits import MAX_BULK_BYTES, MAX_FRAME_PAYLOAD_BYTES, MIN_FRAME_PAYLOAD_BYTES
+from engine.wire.limits import MAX_BULK_BYTES, MAX_FRAME_PAYLOAD_BYTES, MAX_LANES, MIN_FRAME_PAYLOAD_BYTES
 
 SMALL = MIN_FRAME_PAYLOAD_BYTES
 LIMIT = 64 * 1024
@@ -201,3 +210,53 @@ def test_any_order_of_plausible_frames_stays_within_bounds(sequence: list[DataFr
         assert assembler.held_bytes <= 3 * SMALL
         if message is not None:
             assert frame.digest == frames.digest_of(message)
+
+
+U16, U32, U64 = st.integers(0, 2**16 - 1), st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
+
+
+@given(U32)
+def test_probes_come_back_as_they_went(number: int) -> None:
+    assert parse_frame(encode_probe(Probe(number))) == Probe(number)
+
+
+@given(U32, U64, U32, U64, st.lists(st.tuples(U16, U32), max_size=MAX_LANES).map(tuple))
+def test_reports_come_back_as_they_went(
+    number: int, clock: int, probes: int, granted: int, counts: tuple[tuple[int, int], ...]
+) -> None:
+    report = Report(number, clock, probes, granted, counts)
+    assert parse_frame(encode_report(report)) == report
+
+
+@given(st.sampled_from([LaneStep.OFFER, LaneStep.ANSWER]), st.integers(1, 2**16 - 1), st.text("v=0 a\r\n", max_size=99))
+def test_lane_signals_come_back_as_they_went(step: LaneStep, lane: int, sdp: str) -> None:
+    signal = LaneSignal(step, lane, sdp)
+    assert parse_frame(encode_signal(signal)) == signal
+
+
+@given(U32, U32)
+def test_withdrawals_come_back_as_they_went(message: int, sent_bytes: int) -> None:
+    withdrawal = Withdrawal(message, sent_bytes)
+    assert parse_frame(encode_withdrawal(withdrawal)) == withdrawal
+
+
+@pytest.mark.parametrize(
+    ("raw", "text"),
+    [
+        (b"\x05" + bytes(8), "has 9 bytes, not 8"),
+        (b"\x05\x01" + bytes(6), "bits set"),
+        (b"\x06" + bytes(20), "truncated"),
+        (b"\x06\x01" + bytes(26), "on 1 lanes has 28 bytes"),
+        (b"\x06\x11" + bytes(26 + 8 * 17), "on 17 lanes"),
+        (b"\x07\x00\x00\x00v=0", "first lane"),
+        (b"\x07\x00\x00\x01\xff", "text that does not belong"),
+        (b"\x09\x00\x00\x01v=0", "text that does not belong"),
+        (b"\x08\x00", "a lane signal of 2 bytes"),
+        (b"\x07\x00\x00\x01" + b"a" * 24577, "a lane signal of 24581 bytes"),
+        (b"\x0a" + bytes(10), "has 11 bytes, not 12"),
+        (b"\x0b" + bytes(7), "unknown kind 11"),
+    ],
+)
+def test_malformed_frames_of_the_link_are_refused(raw: bytes, text: str) -> None:
+    with pytest.raises(WireError, match=text):
+        parse_frame(raw)
