@@ -2,7 +2,7 @@
 # .venv\Scripts\pip install -e .[dev] -c constraints.txt, then .venv\Scripts\potluck demo, .venv\Scripts\pytest, ...
 
 .DEFAULT_GOAL := help
-.PHONY: help venv system demo test check format bench-overhead bench-governor bench-link lab clean
+.PHONY: help venv system demo test check format bench-overhead bench-governor bench-link bench-install lab dist clean
 
 BIN := .venv/bin
 STAMP := .venv/.installed
@@ -51,6 +51,14 @@ bench-link: venv system ## What a link makes of lines with delay and losses, in 
 
 lab: venv system ## Which pairs of home routers connect, in network namespaces (root); a table and one JSON line
 	@$(BIN)/python -m tests.lab.matrix $(ARGS)
+
+dist: venv ## Build the packages that this system can build, into dist/, with checksums
+	@$(BIN)/python packaging/linux/build_deb.py dist
+	@cd dist && sha256sum *.deb > SHA256SUMS && cat SHA256SUMS
+
+bench-install: venv system ## The package in a clean Debian tree (root): install, train, update, remove; as one JSON line
+	@command -v debootstrap >/dev/null || apt-get install -y -qq --no-install-recommends debootstrap >/dev/null
+	@$(BIN)/python -m tests.benchmarks.install $(ARGS)
 
 clean: ## Remove .venv and what tools left behind
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis build *.egg-info

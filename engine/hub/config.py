@@ -7,6 +7,7 @@ from typing import Final, Literal, TypeAlias
 from engine.contract.errors import ControlError
 from engine.contract.links import PROJECT_ID_CHARS, JoinLink, build_link
 from engine.hub.limits import HubLimits
+from engine.hub.turn import TurnAccess
 from engine.identity.keys import PEER_ID_CHARS
 from engine.signaling.messages import MAX_ROOM_PEERS, IceServer, Joined, SignalingError, decode_from_hub, encode_room
 
@@ -26,6 +27,7 @@ class HubConfig:
     name: str = "Potluck hub"
     public_url: str = ""  # how others reach it; empty: as each request reached it
     ice_servers: tuple[IceServer, ...] = ()
+    turn: TurnAccess | None = None
     publishers: PublishPolicy = "open"
     behind_proxy: bool = False  # a reverse proxy appends the caller's address to X-Forwarded-For
     kits_folder: Path | None = None  # files of training kits, for volunteers who reach nothing but this hub
@@ -44,9 +46,15 @@ class HubConfig:
         # What every peer is told on entry must fit a frame and be within the bounds that peers check.
         full_room = ("a" * PEER_ID_CHARS,) * (self.limits.max_room_peers - 1)
         try:
-            decode_from_hub(encode_room(Joined(peers=full_room, ice_servers=self.ice_servers)))
+            decode_from_hub(
+                encode_room(Joined(peers=full_room, ice_servers=self.servers_for("a" * PEER_ID_CHARS, 0.0)))
+            )
         except SignalingError as error:
             raise ValueError(f"the ICE servers cannot be told to peers: {error}") from error
+
+    def servers_for(self, peer_id: str, now: float) -> tuple[IceServer, ...]:
+        """What a peer that enters at `now` is told; the relay's credential is its own, and passes."""
+        return self.ice_servers + ((self.turn.server_for(peer_id, now),) if self.turn is not None else ())
 
 
 def sqlite_url(path: Path) -> str:

@@ -72,9 +72,9 @@ class _Connection:
 class Rooms:
     """All rooms of a hub. One peer has at most one connection in a room: a new one replaces the old."""
 
-    def __init__(self, limits: HubLimits, ice_servers: tuple[IceServer, ...], verify: Verify) -> None:
+    def __init__(self, limits: HubLimits, servers: Callable[[str], tuple[IceServer, ...]], verify: Verify) -> None:
         self._limits = limits
-        self._ice_servers = ice_servers
+        self._servers = servers  # for a peer
         self._verify = verify
         self._connections: dict[ConnectionId, _Connection] = {}
         self._rooms: dict[str, dict[str, ConnectionId]] = {}
@@ -158,7 +158,7 @@ class Rooms:
             actions.append(Hangup(replaced, "replaced", "the same peer came again on another connection"))
         others = tuple(sorted(room))
         state.stage, state.peer_id = Stage.JOINED, peer_id
-        actions.append(Deliver(connection, Joined(peers=others, ice_servers=self._ice_servers)))
+        actions.append(Deliver(connection, Joined(peers=others, ice_servers=self._servers(peer_id))))
         actions.extend(self._tell(room, Present(peer_id=peer_id)))
         room[peer_id] = connection
         return actions

@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import logging
 import secrets
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -40,7 +41,7 @@ class RoomService:
 
     def __init__(self, config: HubConfig) -> None:
         self._limits = config.limits
-        self._rooms = Rooms(config.limits, config.ice_servers, _signed_by)
+        self._rooms = Rooms(config.limits, lambda peer_id: config.servers_for(peer_id, time.time()), _signed_by)
         self._sockets: dict[int, _Socket] = {}
         self._numbers = itertools.count(1)
         self._stopping = False

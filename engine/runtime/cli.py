@@ -60,6 +60,11 @@ def _add_servers(commands: "argparse._SubParsersAction[argparse.ArgumentParser]"
     hub.add_argument("--database", help="SQLAlchemy address or file (default: hub.db in the profile's folder)")
     hub.add_argument("--publish", action="append", default=[], metavar="FILE", help="publish this manifest at start")
     hub.add_argument("--bundled", action="store_true", help="publish the bundled project Pocket Python")
+    hub.add_argument(
+        "--stun", action="append", type=_stun, default=[], metavar="URL", help="told to peers: stun:host:port"
+    )
+    hub.add_argument("--turn", action="append", default=[], metavar="URL", help="as in turn:host:3478?transport=udp")
+    hub.add_argument("--turn-secret", type=Path, metavar="FILE", help="holds the secret shared with that TURN server")
     hub.add_argument("--kits", type=Path, metavar="FOLDER", help="serve the files of training kits from this folder")
     hub.add_argument("--open", action="store_true", help="let anybody publish (default: only this hub's own key)")
     hub.add_argument("--end-with-parent", action="store_true", help="end when standard input closes")

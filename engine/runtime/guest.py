@@ -446,8 +446,12 @@ class Guest:
             energy_kilowatt_hours=min(999.0, self._machine.energy_kilowatt_hours_today or 0.0),
         )
         if folder is not None and memory != self._kept:
+            self._host.keep_soon("guest", self._save(folder, memory))
+
+    async def _save(self, folder: Path, memory: GuestMemory) -> None:
+        """What could not be written counts as not kept, so the next minute tries again."""
+        if await asyncio.to_thread(guest_memory.save, folder, memory):
             self._kept = memory
-            self._host.keep_soon("guest", asyncio.to_thread(guest_memory.save, folder, memory))
 
 
 def local_time(now: float) -> LocalTime:

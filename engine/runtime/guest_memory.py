@@ -42,6 +42,8 @@ def load(data_dir: Path) -> GuestMemory:
     """Nothing, where nothing was kept or it cannot be read: no reason not to start."""
     path = data_dir / FILE_NAME
     try:
+        if path.exists() and not path.is_file():  # a pipe would be waited for
+            raise OSError("it is not a file")
         with path.open("rb") as file:
             return msgspec.json.decode(file.read(MAX_BYTES + 1), type=GuestMemory)
     except FileNotFoundError:
@@ -51,9 +53,11 @@ def load(data_dir: Path) -> GuestMemory:
         return GuestMemory()
 
 
-def save(data_dir: Path, memory: GuestMemory) -> None:
-    """Whole or not at all. A disk that cannot be written costs what would be kept, nothing else."""
+def save(data_dir: Path, memory: GuestMemory) -> bool:
+    """Whole or not at all; whether it was. A disk that cannot be written is tried again by the caller."""
     try:
         write_atomic(data_dir / FILE_NAME, msgspec.json.encode(memory))
     except OSError as error:
         log.info("%s cannot be written: %s", data_dir / FILE_NAME, error)
+        return False
+    return True

@@ -14,12 +14,13 @@ import filelock
 import msgspec
 
 from engine.core.errors import UserError
-from engine.core.log import configure
+from engine.core.log import configure, register_secret
 from engine.core.paths import Paths
 from engine.hub.client import HubClient
 from engine.hub.config import DEFAULT_DATABASE_NAME, HubConfig, sqlite_url
 from engine.hub.errors import HubError
 from engine.hub.server import running_hub
+from engine.hub.turn import TurnAccess
 from engine.identity.keys import Identity
 from engine.identity.vault import load_or_create
 from engine.manifest.errors import ManifestError
@@ -28,6 +29,7 @@ from engine.manifest.schema import MAX_MANIFEST_BYTES, Manifest
 from engine.manifest.verify import seal
 from engine.runtime.bundled import bundled_manifests
 from engine.runtime.lifetime import stop_event
+from engine.signaling.messages import IceServer
 
 log = logging.getLogger(__name__)
 
@@ -87,6 +89,8 @@ async def _serve(paths: Paths, options: argparse.Namespace, manifests: list[Mani
         database_url=_database_url(options.database, paths),
         host=options.host,
         port=options.port,
+        ice_servers=tuple(IceServer(urls=(url,)) for url in options.stun),
+        turn=_turn(options.turn, options.turn_secret),
         kits_folder=options.kits,
         publishers="open" if options.open else (loaded.identity.peer_id,),
     )
@@ -96,6 +100,22 @@ async def _serve(paths: Paths, options: argparse.Namespace, manifests: list[Mani
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
         await stop.wait()
+
+
+def _turn(urls: list[str], secret_file: Path | None) -> TurnAccess | None:
+    """The secret comes from a file: a command line can be read by every user of a computer."""
+    if not urls and secret_file is None:
+        return None
+    if not urls or secret_file is None:
+        raise UserError("A TURN server needs --turn and --turn-secret.", "Name both.")
+    try:
+        secret = secret_file.expanduser().read_text(encoding="utf-8").strip()
+        register_secret(secret)
+        return TurnAccess(tuple(urls), secret)
+    except OSError as error:
+        raise UserError(f"{secret_file} cannot be read: {error.strerror}.", "Check the file's name.") from error
+    except ValueError as error:
+        raise UserError(f"The TURN server cannot be used: {error}.", "Mend --turn or --turn-secret.") from error
 
 
 def _database_url(option: str | None, paths: Paths) -> str:

@@ -82,8 +82,7 @@ class Tree:
 def a_debian(folder: Path) -> Iterator[Tree]:
     """Made anew, with this system's package sources; gone afterwards."""
     root = folder / "debian"
-    sources = [line for path in _source_files() for line in path.read_text().splitlines()]
-    mirror = next(word for line in sources for word in line.split() if word.startswith(("http:", "https:", "file:")))
+    mirror = _mirror()
     subprocess.run(["debootstrap", "--variant=minbase", SUITE, root, mirror], check=True, capture_output=True)
     for path in _source_files():
         (root / "etc/apt/sources.list.d" / path.name).write_bytes(path.read_bytes())
@@ -109,9 +108,21 @@ def a_debian(folder: Path) -> Iterator[Tree]:
             subprocess.run(["umount", "--lazy", where], check=False, capture_output=True)
 
 
+def _mirror() -> str:
+    """Where this system gets its own packages."""
+    for path in _source_files():
+        for text in path.read_text().splitlines():
+            if text.startswith(("URIs:", "deb ")):
+                found = [word for word in text.split() if word.startswith(("http:", "https:", "file:"))]
+                if found:
+                    return found[0]
+    raise SystemExit("bench-install: this system names no package source")
+
+
 def _source_files() -> list[Path]:
     folder = Path("/etc/apt")
     found = [folder / "sources.list", *sorted((folder / "sources.list.d").glob("*"))]
+    found = [path for path in found if path.suffix in (".list", ".sources")]
     return [path for path in found if path.is_file() and path.stat().st_size]
 
 
@@ -244,7 +255,7 @@ class Bench:
         self._start_here(*hub, "--bundled", "--kits", str(self.kits))
         url = "http://127.0.0.1:8497"
         other = [sys.executable, "-m", "engine.runtime.cli", "--data-dir", str(self.folder / "other"), "run"]
-        self._start_here(*other, "--no-keyring", "--loopback", "--unattended", "--hub", url, "--join", "pocket-python")
+        self._start_here(*other, "--no-keyring", "--unattended", "--hub", url, "--join", "pocket-python")
         for name, value in (("hub_url", url), ("pause_while_in_use", "false"), ("foreign_cpu_percent", "0")):
             tree.run("potluck", "set", name, value, user=USER)
         began = time.monotonic()
@@ -275,8 +286,11 @@ class Bench:
 
     def _remove(self, tree: Tree, known: set[str]) -> None:
         say("removing it")
+        tree.run("pkill", "-TERM", "-u", USER, "-f", "python3 -P -m app", check=False)
+        until("the window's end", lambda: not self._window_lives(tree), 60)
         tree.run("potluck", "forget", "--yes", user=USER)
         tree.run("apt-get", "purge", "-y", "-qq", "potluck")
+        tree.run("apt-get", "autoremove", "--purge", "-y", "-qq")
         until("the end of all", lambda: not self._alive(tree), 60)
         ours = tree.files() - self.before
         cached = ("var/cache/", "var/log/", f"home/{USER}/.run/")
@@ -284,6 +298,9 @@ class Bench:
         self.figures["left"] = sorted(
             p for p in ours if not p.startswith(cached) and p not in own_words and "X9" not in p
         )
+
+    def _window_lives(self, tree: Tree) -> bool:
+        return tree.run("pgrep", "-u", USER, "-f", "python3 -P -m app", check=False).returncode == 0
 
     def _alive(self, tree: Tree) -> bool:
         return tree.run("pgrep", "-u", USER, "-f", "potluck|engine.runtime|-m app", check=False).returncode == 0

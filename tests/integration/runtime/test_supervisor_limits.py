@@ -16,6 +16,7 @@ from engine.control.dispatch import Face
 from engine.core.clock import ManualClock
 from engine.identity.vault import IdentityStore, LoadedIdentity
 from engine.manifest.verify import open_signed
+from engine.runtime import guest_memory
 from engine.runtime.session_events import LeaveRequest
 from engine.store.errors import StoreWriteError
 from engine.store.service import open_store
@@ -104,6 +105,22 @@ async def test_a_pause_and_an_override_outlive_the_engine(tmp_path: Path) -> Non
     async with an_engine(tmp_path / "one", clock=clock) as fourth:
         await fourth.until(lambda: fourth.state.governor.reasons is not None and fourth.state.machine.cores_logical)
         assert fourth.state.governor.override_until is None
+
+
+async def test_a_pause_that_could_not_be_written_is_written_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries: list[bool] = []
+
+    def save(folder: Path, memory: guest_memory.GuestMemory) -> bool:
+        tries.append(memory.paused)
+        return len(tries) > 2
+
+    async with an_engine(tmp_path / "one") as engine:
+        monkeypatch.setattr(guest_memory, "save", save)
+        await engine.do(c.Pause())
+        await engine.until(lambda: len(tries) > 2)
+        assert tries[-1]
 
 
 async def test_what_windows_use_is_not_another_programs_load(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ GOOD, BAD = b"\x01" * 64, b"\x02" * 64
 
 
 def rooms(**limits: object) -> Rooms:
-    return Rooms(HubLimits(**limits), ICE, lambda peer_id, data, signature: signature == GOOD)  # type: ignore[arg-type]
+    return Rooms(HubLimits(**limits), lambda peer_id: ICE, lambda peer_id, data, signature: signature == GOOD)  # type: ignore[arg-type]
 
 
 def say(hub: Rooms, connection: int, message: ToHub, now: float = 0.0) -> list[RoomAction]:
@@ -48,7 +48,7 @@ def code_of(action: RoomAction) -> str:
 
 def test_the_challenge_is_bound_to_project_and_nonce() -> None:
     asked: list[tuple[str, bytes, bytes]] = []
-    hub = Rooms(HubLimits(), (), lambda *question: asked.append(question) is None)
+    hub = Rooms(HubLimits(), lambda peer_id: (), lambda *question: asked.append(question) is None)
     enter(hub, 1, ANN)
     assert asked == [(ANN, b"potluck room v1\n" + bytes.fromhex(PROJECT) + b"\x07" * 32, GOOD)]
 

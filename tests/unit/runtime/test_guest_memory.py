@@ -47,8 +47,13 @@ def test_what_makes_no_sense_is_passed_over(tmp_path: Path, data: bytes) -> None
 
 def test_a_place_that_cannot_be_written_or_read_costs_nothing_else(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    save(tmp_path / "file", GuestMemory(paused=True))
+    assert not save(tmp_path / "file", GuestMemory(paused=True))
     assert load(tmp_path / "file") == GuestMemory()
+
+
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / FILE_NAME).mkdir()
+    assert load(tmp_path) == GuestMemory()
 
 
 def test_todays_energy_goes_on_where_it_was(tmp_path: Path) -> None:
