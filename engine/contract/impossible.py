@@ -37,7 +37,12 @@ def check_settings(
 
     With `machine`, also what this computer's size rules out; with `memory_needed_bytes`, what the project needs.
     """
-    return (*_weeks(settings), *_apps(settings), *_memory(settings, machine, memory_needed_bytes))
+    return (
+        *_weeks(settings),
+        *_apps(settings),
+        *_memory(settings, machine, memory_needed_bytes),
+        *_disk(settings, machine),
+    )
 
 
 def _weeks(settings: Settings) -> list[str]:
@@ -69,3 +74,12 @@ def _memory(settings: Settings, machine: Machine | None, needed: int | None) -> 
     if needed is not None and needed > allowed:
         return [f"The project needs {needed / 1e9:.1f} GB of memory, and {allowed / 1e9:.1f} GB are allowed."]
     return []
+
+
+def _disk(settings: Settings, machine: Machine | None) -> list[str]:
+    total = None if machine is None else machine.disk_total_bytes
+    if total is None or settings.disk_free_bytes < total:
+        return []
+    return [
+        f"{settings.disk_free_bytes / 1e9:.1f} GB of disk space cannot stay free: the disk has {total / 1e9:.1f} GB."
+    ]

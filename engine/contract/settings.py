@@ -10,7 +10,7 @@ import msgspec
 from engine.contract.errors import ControlError, ErrorCode
 from engine.contract.impossible import check_settings
 from engine.contract.presets import CUSTOM, PRESET_FIELDS, PRESETS, apply_preset, preset_of
-from engine.contract.snapshot import Settings
+from engine.contract.snapshot import Machine, Settings
 from engine.contract.week import is_week
 
 __all__ = ["SettingValue", "apply_preset", "changed", "check_settings", "parsed", "restored", "shown"]
@@ -75,15 +75,15 @@ MUST: Final[Mapping[str, str]] = {
 _WORDS: Final[dict[str, bool | None]] = {"true": True, "yes": True, "false": False, "no": False, "none": None}
 
 
-def changed(settings: Settings, changes: Mapping[str, SettingValue]) -> Settings:
+def changed(settings: Settings, changes: Mapping[str, SettingValue], machine: Machine | None = None) -> Settings:
     """`settings` with `changes` applied, a preset before the rest. Values that are not the preset's make it custom.
 
     Raises:
         ControlError: BAD_SETTING, naming the setting and what is wrong with its value, or why it can never work.
     """
     result = _applied(settings, changes)
-    refused = check_settings(result)
-    if refused and set(refused) - set(check_settings(settings)):
+    refused = check_settings(result, machine)
+    if refused and set(refused) - set(check_settings(settings, machine)):
         raise ControlError(ErrorCode.BAD_SETTING, name=", ".join(changes)[:60], detail=refused[0].rstrip("."))
     return result
 

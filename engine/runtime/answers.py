@@ -2,6 +2,7 @@
 
 import datetime
 from collections.abc import Awaitable
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -14,6 +15,7 @@ from engine.core.clock import Clock
 from engine.governor.why import why
 from engine.governor.worked import would_have_worked
 from engine.runtime.guest import local_time
+from engine.runtime.status_text import clock_time
 from engine.store.errors import StoreError
 from engine.store.rows import JoinedProject
 from engine.store.service import Store
@@ -54,7 +56,9 @@ class Answers:
         """What the engine does and why, now and in the last day."""
         now = self._clock.now()
         periods = await _read(self._store.periods_between(now - LATELY_SECONDS, now))
-        return list(why(state, [_info(row) for row in periods], now - LATELY_SECONDS, now, clock_time))
+        return list(
+            why(state, [_info(row) for row in periods], now - LATELY_SECONDS, now, partial(clock_time, now=now))
+        )
 
     async def periods(self, question: c.GetPeriods) -> list[PeriodInfo]:
         """In order, at most the latest MAX_PERIODS_SENT."""
@@ -94,11 +98,6 @@ class Answers:
         return SettingsPreview(
             from_at=from_at, to_at=to_at, known_seconds=worked.known_seconds, worked_seconds=worked.worked_seconds
         )
-
-
-def clock_time(at: float) -> str:
-    """Hours and minutes here, of seconds since the epoch."""
-    return datetime.datetime.fromtimestamp(at).astimezone().strftime("%H:%M")
 
 
 def _info(period: Any) -> PeriodInfo:

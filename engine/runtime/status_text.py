@@ -29,6 +29,8 @@ def status_text(state: EngineState, now: float) -> str:
     lines = [status_sentence(state.status, state.session, time_text=time_text)]
     if state.session is not None:
         lines += _session_lines(state.session)
+    if state.governor.override_until is not None:
+        lines.append(f"Override   until {time_text(state.governor.override_until)}; what protects is not set aside")
     today = state.today
     lines.append(f"Today      {today.tokens_trained:,} tokens trained, {today.tokens_accepted:,} in shared rounds")
     where = state.hub.url or "none"

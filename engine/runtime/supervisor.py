@@ -347,7 +347,7 @@ class Supervisor:
         return await self._join(link.project)
 
     async def _change_settings(self, changes: Mapping[str, SettingValue]) -> None:
-        before, after = self._settings, changed(self._settings, changes)
+        before, after = self._settings, changed(self._settings, changes, self.publisher.state.machine)
         if after.hub_url != before.hub_url:
             try:
                 after = msgspec.structs.replace(after, hub_url=checked_hub_url(after.hub_url))

@@ -13,8 +13,9 @@ from engine.contract.reasons import Reason, ReasonCode, RunState
 from engine.contract.snapshot import EngineInfo, EngineState, HubStatus, ReadingInfo, Settings, Status
 from engine.contract.words import status_sentence
 from engine.core.clock import ManualClock
-from engine.runtime.answers import Answers, clock_time
+from engine.runtime.answers import Answers
 from engine.runtime.history import History
+from engine.runtime.status_text import clock_time
 from engine.store.service import Store, open_store
 
 pytestmark = pytest.mark.integration
@@ -46,7 +47,7 @@ async def test_why_begins_with_the_windows_sentence_and_ends_with_the_last_day(s
     await store.note_period("stopped", (PAUSED,), NOON - 3600)
     now = state()
     lines = await Answers(store, ManualClock(NOON)).answer(c.Why(), now, None)
-    assert lines[0] == status_sentence(now.status, None, time_text=clock_time)
+    assert lines[0] == status_sentence(now.status, None, time_text=lambda at: clock_time(at, NOON))
     assert "11:00" in lines[-2]
     assert "10:00" in lines[-1]
 

@@ -123,6 +123,20 @@ async def test_a_pause_that_could_not_be_written_is_written_later(
         assert tries[-1]
 
 
+async def test_limits_that_this_computer_can_never_meet_are_refused(tmp_path: Path) -> None:
+    async with an_engine(tmp_path / "one") as engine:
+        engine.reader.machine = msgspec.structs.replace(
+            engine.reader.machine, disk_total_bytes=500_000_000_000, memory_total_bytes=16_000_000_000
+        )
+        await engine.until(lambda: engine.state.machine.disk_total_bytes)
+        before = engine.state.settings
+        for changes in ({"disk_free_bytes": 10_000_000_000_000}, {"memory_free_bytes": 10**12}):
+            with pytest.raises(ControlError) as caught:
+                await engine.do(c.ChangeSettings(changes=dict(changes)))
+            assert caught.value.code is ErrorCode.BAD_SETTING
+        assert engine.state.settings == before
+
+
 async def test_what_windows_use_is_not_another_programs_load(tmp_path: Path) -> None:
     async with an_engine(tmp_path / "one") as engine:
         engine.supervisor.on_faces((Face(1, "window", False, pid=4321), Face(2, "cli", False)))

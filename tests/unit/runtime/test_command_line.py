@@ -13,6 +13,7 @@ import pytest
 from engine.contract import commands as c
 from engine.contract.errors import ControlError, ErrorCode
 from engine.contract.settings import parsed, shown
+from engine.contract.snapshot import GovernorState
 from engine.core.errors import UserError
 from engine.core.paths import Paths
 from engine.runtime import cli
@@ -307,3 +308,8 @@ async def test_signals_ask_for_the_end(name: str) -> None:
     finally:
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().remove_signal_handler(number)
+
+
+def test_an_override_is_told_with_the_status() -> None:
+    state = msgspec.structs.replace(toy_states.training(), governor=GovernorState(override_until=NOW + 1200))
+    assert f"Override   until {clock_time(NOW + 1200, NOW)}" in status_text(state, NOW)
