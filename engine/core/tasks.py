@@ -47,6 +47,11 @@ class TaskOwner:
     def __len__(self) -> int:
         return len(self._tasks)
 
+    @property
+    def closing(self) -> bool:
+        """Whether it is being closed or closed, and starts nothing more."""
+        return self._closing
+
     def spawn(self, name: str, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Start `work`, owned from now on. The task may be cancelled and awaited by the caller too.
 

@@ -144,7 +144,7 @@ def _open(part: Path, here: int) -> BinaryIO:
         out.truncate(here)
         out.seek(here)
     except OSError as error:
-        raise _disk_fault(part, error) from error
+        raise disk_fault(part, error) from error
     return out
 
 
@@ -155,7 +155,7 @@ def _write(out: BinaryIO, piece: bytes, part: Path) -> None:
     except OSError as error:
         with contextlib.suppress(OSError):
             out.close()
-        raise _disk_fault(part, error) from error
+        raise disk_fault(part, error) from error
 
 
 def _finish(part: Path, target: Path, file: KitFile) -> None:
@@ -172,7 +172,8 @@ def _is_whole(path: Path, file: KitFile) -> bool:
         return hashlib.file_digest(data, "sha256").hexdigest() == file.sha256
 
 
-def _disk_fault(path: Path, error: OSError) -> KitFault:
+def disk_fault(path: Path, error: OSError) -> KitFault:
+    """A failed use of `path`, in words."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return _full(path.parent, 0, 0)
     return KitFault("unwritable", {"path": str(path), "detail": error.strerror or str(error)})

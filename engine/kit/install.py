@@ -15,7 +15,7 @@ import msgspec
 
 from engine.core.files import write_atomic
 from engine.kit.errors import KitFault
-from engine.kit.fetch import _disk_fault
+from engine.kit.fetch import disk_fault
 from engine.kit.lock import UNPACKED_FACTOR, Kit
 
 log = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ def unpack(kit: Kit, files: Path, target: Path, on_progress: Callable[[float], N
             with zipfile.ZipFile(files / file.filename) as wheel:
                 _unpack_wheel(wheel, target, file.size_bytes * UNPACKED_FACTOR * 2 + FREE_BYTES)
         except OSError as error:
-            raise _disk_fault(target, error) from error
+            raise disk_fault(target, error) from error
         except (zipfile.BadZipFile, ValueError, RuntimeError, EOFError) as error:
             raise KitFault("unpack_failed", {"filename": file.filename, "detail": str(error)}) from error
         done += file.size_bytes

@@ -22,7 +22,7 @@ from engine.contract.snapshot import KitState, Machine
 from engine.core.clock import Clock
 from engine.kit.choose import Card, Choice, Computer, choose
 from engine.kit.errors import KitFault
-from engine.kit.fetch import bytes_here, fetch_kit
+from engine.kit.fetch import bytes_here, disk_fault, fetch_kit
 from engine.kit.install import InUse, in_use, remove, take_into_use, try_out, unpack
 from engine.kit.lock import KitLock, parse_lock
 from engine.training.host import KIT_VARIABLE
@@ -178,6 +178,8 @@ class KitService:
             await self._install(choice)
         except KitFault as fault:
             self._fail(fault)
+        except OSError as error:  # a disk that fills up or goes away between two steps
+            self._fail(disk_fault(self._parts.home, error))
         else:
             self._listener.on_kit_ready()
 
@@ -245,8 +247,3 @@ def _described(choice: Choice, state: str, done_bytes: int) -> KitState:
 def kit_parts(home: Path, clock: Clock) -> KitParts:
     """The real ones."""
     return KitParts(home, clock, bundled_lock, torch_is_included, bundled_sources)
-
-
-def remove_all(home: Path) -> None:
-    """Everything of every kit: for uninstalling."""
-    remove(home)

@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import contextlib
+import re
 import shutil
 import sys
 import time
@@ -16,11 +17,28 @@ from engine.control.endpoint import EngineLock
 from engine.core.errors import UserError
 from engine.core.paths import Paths
 from engine.identity.vault import forget
+from engine.kit.install import POINTER_NAME
+from engine.kit.service import FILES_NAME, HOME_NAME
 
 END_SECONDS: Final = 60.0
 POLL_SECONDS: Final = 0.25
-OURS: Final = ("potluck.db", "identity.key", "endpoint.json", "engine.lock", "kit", "projects", "logs", "hub.db")
-"""One of these must be in a folder that is to be removed: a mistyped --data-dir must not cost anybody's documents."""
+APPLICATION_ID: Final = b"PTLK"
+APPLICATION_ID_AT: Final = slice(68, 72)  # of an SQLite file (its format, section 1.3)
+FILES: Final = (
+    "potluck.db*",
+    "identity.key",
+    "endpoint.json",
+    "engine.lock",
+    "engine.sock",
+    "guest.json",
+    "measurement.json",
+    "window.ini",
+    "window.ini.lock",
+    "window.sock",
+    "logs/engine.log*",
+    "logs/window.log*",
+)
+PROJECT_FOLDER: Final = re.compile(r"[0-9a-f]{64}")
 
 
 def run_forget(paths: Paths, options: argparse.Namespace) -> int:
@@ -33,7 +51,7 @@ def run_forget(paths: Paths, options: argparse.Namespace) -> int:
     if not folder.exists():
         sys.stdout.write(f"There is nothing in {folder}.\n")
         return 0
-    if not any((folder / name).exists() for name in OURS):
+    if not _is_profile(paths):
         raise UserError(f"{folder} is not a folder of Potluck.", "Name the profile's folder with --data-dir.")
     if not options.yes and not _confirmed(folder):
         sys.stdout.write("Nothing was removed.\n")
@@ -41,9 +59,20 @@ def run_forget(paths: Paths, options: argparse.Namespace) -> int:
     asyncio.run(_end_engine(paths))
     _wait_for_end(paths)
     forget(paths.key_file)
-    _remove(folder)
-    sys.stdout.write(f"Removed {folder}, and the key from this system's keyring if it was there.\n")
+    left = remove_profile(folder)
+    sys.stdout.write(f"Removed what Potluck kept in {folder}, and its key from this system's keyring.\n")
+    if left:
+        sys.stdout.write(f"The folder stays: it also holds {', '.join(left[:5])}, which is not Potluck's.\n")
     return 0
+
+
+def _is_profile(paths: Paths) -> bool:
+    """By the mark in its store: a mistyped --data-dir must not cost anybody's documents."""
+    try:
+        with paths.store_file.open("rb") as store:
+            return store.read(APPLICATION_ID_AT.stop)[APPLICATION_ID_AT] == APPLICATION_ID
+    except OSError:
+        return False
 
 
 def _confirmed(folder: Path) -> bool:
@@ -75,11 +104,31 @@ def _wait_for_end(paths: Paths) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def _remove(folder: Path) -> None:
+def remove_profile(folder: Path) -> list[str]:
+    """Only what Potluck itself makes, by name; what else is in the folder, which then stays.
+
+    Raises:
+        UserError: something of ours cannot be removed.
+    """
+    projects, kit = folder / "projects", folder / HOME_NAME
+    trees = [path for path in _children(projects) if PROJECT_FOLDER.fullmatch(path.name)]
+    trees += [kit] if (kit / POINTER_NAME).exists() or (kit / FILES_NAME).exists() else []
     try:
-        shutil.rmtree(folder)
+        for tree in trees:
+            shutil.rmtree(tree)
+        for pattern in FILES:
+            for path in folder.glob(pattern):
+                path.unlink(missing_ok=True)
+        for place in (projects, folder / "logs", folder):
+            if place.is_dir() and not _children(place):
+                place.rmdir()
     except OSError as error:
         raise UserError(
             f"{error.filename or folder} cannot be removed: {error.strerror or error}.",
             "Close the window and what else uses it, then try again.",
         ) from error
+    return [path.name for path in _children(folder)]
+
+
+def _children(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir()) if folder.is_dir() else []

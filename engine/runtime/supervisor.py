@@ -196,7 +196,7 @@ class Supervisor:
             )
 
     def keep_soon(self, name: str, write: Any) -> None:
-        if self._stop.is_set() and not len(self._tasks):
+        if self._tasks.closing:  # what the guest notes while its own tasks are seen off
             write.close()
             return
         # A write whose task is cancelled before its first step would be reported as never awaited.

@@ -16,6 +16,7 @@ import aiohttp
 import msgspec
 
 from engine.hub.client import HubClient
+from engine.hub.errors import HubError
 from engine.identity.keys import Identity
 from engine.manifest.verify import open_signed
 from engine.signaling.client import HubRoom
@@ -47,7 +48,7 @@ async def main(number: int, command: str, seconds: float) -> None:
     project = sealed(publisher, name="lab")
     verified = open_signed(project)
     async with aiohttp.ClientSession() as http:
-        with contextlib.suppress(Exception):  # Border: another home published it first
+        with contextlib.suppress(HubError):  # another home published it first
             await HubClient(HUB_URL, publisher, http).publish(project)
         room = HubRoom(HUB_URL, verified.project_id, me, http)
         network = WebRtcNetwork(me, verified.manifest_hash, room, CONFIG)

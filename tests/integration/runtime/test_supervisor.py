@@ -199,6 +199,26 @@ async def test_what_happened_is_in_the_store_when_it_has_stopped(tmp_path: Path)
             assert not any(period.open for period in periods)
 
 
+async def test_what_is_noted_while_the_engine_closes_is_let_go(tmp_path: Path) -> None:
+    begun, written = asyncio.Event(), []
+
+    async def late() -> None:
+        written.append("late")
+
+    async with an_engine(tmp_path / "one", hub_url="http://127.0.0.1:9") as engine:
+
+        async def last() -> None:
+            begun.set()
+            try:
+                await asyncio.Event().wait()
+            finally:
+                engine.supervisor.keep_soon("late", late())
+
+        engine.supervisor.keep_soon("last", last())
+        await begun.wait()
+    assert not written
+
+
 async def test_stopping_twice_and_before_anything_began(tmp_path: Path) -> None:
     async with an_engine(tmp_path / "one", hub_url="http://127.0.0.1:9") as engine:
         engine.supervisor.stop()

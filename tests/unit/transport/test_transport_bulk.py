@@ -1,7 +1,7 @@
 """The bulk lane's two halves against data channels in memory."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import cast
 
@@ -22,8 +22,10 @@ from engine.transport.pacing import DownloadLimit, Unpaced
 from engine.wire.errors import WireError
 from engine.wire.frames import DataFrame, Grant, Report, Withdrawal, digest_of, parse_frame
 from engine.wire.limits import INITIAL_GRANT_BYTES, LANE_WINDOW_BYTES, MAX_BACKLOG_BYTES
+from tests.helpers.ram_channel import RamChannel
 
 FRAME = 14 * 1160
+
 WINDOW = LANE_WINDOW_BYTES[Lane.BULK]
 LIMIT = 64 * 1024 * 1024
 
@@ -34,29 +36,6 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now
-
-
-class RamChannel:
-    """The part of a data channel that a lane uses; `flush` is the network taking everything."""
-
-    def __init__(self) -> None:
-        self.readyState = "open"
-        self.bufferedAmount = 0
-        self.bufferedAmountLowThreshold = 0
-        self.sent: list[bytes] = []
-        self._low: Callable[[], None] = lambda: None
-
-    def on(self, event: str, handler: Callable[[], None]) -> None:
-        assert event == "bufferedamountlow"
-        self._low = handler
-
-    def send(self, data: bytes) -> None:
-        self.sent.append(data)
-        self.bufferedAmount += len(data)
-
-    def flush(self) -> None:
-        self.bufferedAmount = 0
-        self._low()
 
 
 class Pair:

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -14,31 +13,9 @@ from engine.transport.pacing import Pacer
 from engine.wire.errors import WireError
 from engine.wire.frames import DataFrame, Grant, digest_of, parse_frame
 from engine.wire.limits import LANE_WINDOW_BYTES, MAX_BACKLOG_BYTES
+from tests.helpers.ram_channel import RamChannel
 
 FRAME = 16 * 1024
-
-
-class RamChannel:
-    """The part of a data channel that a lane uses; `flush` is the network taking everything."""
-
-    def __init__(self) -> None:
-        self.readyState = "open"
-        self.bufferedAmount = 0
-        self.bufferedAmountLowThreshold = 0
-        self.sent: list[bytes] = []
-        self._low: Callable[[], None] = lambda: None
-
-    def on(self, event: str, handler: Callable[[], None]) -> None:
-        assert event == "bufferedamountlow"
-        self._low = handler
-
-    def send(self, data: bytes) -> None:
-        self.sent.append(data)
-        self.bufferedAmount += len(data)
-
-    def flush(self) -> None:
-        self.bufferedAmount = 0
-        self._low()
 
 
 def sender_on(channel: RamChannel) -> ControlSender:
