@@ -117,6 +117,17 @@ class WrittenSample(Node, frozen=True, kw_only=True):
     at: float
 
 
+class LinkNote(Node, frozen=True, kw_only=True):
+    """A link to another computer came up or went down."""
+
+    at: float  # seconds since the epoch
+    peer_id: str
+    what: str  # "up" or "down"
+    path: str = ""  # of one that came up
+    code: str = ""  # why it went down: a LinkEnd of the transport
+    lost_bytes: int = 0  # of messages that were on their way
+
+
 class SessionState(Node, frozen=True, kw_only=True):
     """The project being trained."""
 
@@ -148,6 +159,9 @@ class SessionState(Node, frozen=True, kw_only=True):
     checkpoint_step: int | None = None
     checkpoint_at: float | None = None
     peers: tuple[PeerInfo, ...] = ()
+    link_notes: tuple[LinkNote, ...] = ()  # the latest last
+    upload_bytes_per_second: float | None = None  # what the line was seen to do, within the limits
+    download_bytes_per_second: float | None = None
     wire_bytes_sent: int = 0  # over the internet since the session began, headers included
     wire_bytes_received: int = 0
     local_bytes_sent: int = 0  # within this computer and its local network

@@ -118,6 +118,16 @@ class Fetch:
         """When `poll` is due at the latest."""
         return self._deadline if self._chunks is None else self._chunks.next_deadline()
 
+    def on_message(self, peer: PeerId, message: StateOffer | StateUnavailable | Chunk, parameter_count: int) -> None:
+        """What a donor says."""
+        match message:
+            case StateOffer():
+                self.on_offer(peer, message, parameter_count)
+            case StateUnavailable():
+                self.on_peer_lost(peer)
+            case Chunk():
+                self.on_chunk(peer, message)
+
     def on_offer(self, peer: PeerId, offer: StateOffer, parameter_count: int) -> None:
         """The first usable offer decides what is fetched; others of the same blob help."""
         if peer not in self._waiting:
@@ -136,10 +146,6 @@ class Fetch:
             self._offer = offer
         if self._chunks is not None and offer.state_hash == self._offer.state_hash:
             self._chunks.add_donor(peer)
-
-    def on_unavailable(self, peer: PeerId) -> None:
-        """The donor has nothing, or not any more."""
-        self.on_peer_lost(peer)
 
     def on_peer_lost(self, peer: PeerId) -> None:
         """The donor is gone."""

@@ -9,6 +9,7 @@ from engine.manifest.verify import VerifiedManifest
 from engine.runtime.model import ModelState
 from engine.runtime.session_events import SessionListener
 from engine.runtime.trainer import Trainer
+from engine.signaling.mesh import MeshRoom
 from engine.transport.base import PeerNetwork
 
 
@@ -34,3 +35,4 @@ class SessionParts:
     model: ModelState
     clock: Clock
     listener: SessionListener
+    mesh: MeshRoom | None = None  # the rendezvous itself, where its peers introduce one another

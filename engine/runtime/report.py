@@ -4,12 +4,12 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from engine.contract.snapshot import PeerInfo, RoundInfo, SessionState, WrittenSample
-from engine.manifest.verify import VerifiedManifest
+from engine.runtime.link_book import LinkBook
 from engine.runtime.model import ModelState
+from engine.runtime.parts import SessionParts
 from engine.runtime.peers import PeerTable
-from engine.runtime.trainer import Trainer
 from engine.training.protocol import Accumulated
-from engine.transport.base import PeerId, PeerNetwork, Traffic
+from engine.transport.base import PeerId, PeerNetwork
 from engine.wire.messages import Progress
 
 RATE_SMOOTHING: Final = 0.2
@@ -63,17 +63,17 @@ class SessionReport:
 
     def session_state(
         self,
-        project: VerifiedManifest,
-        model: ModelState,
-        trainer: Trainer,
+        parts: SessionParts,
         my_samples: int,
         swarm: tuple[float, float],
         peers: tuple[PeerInfo, ...],
         agreeing: int,
         in_round: bool,
-        traffic: Traffic,
+        links: LinkBook,
+        line: tuple[float, float],
     ) -> SessionState:
-        """The contract's view. `swarm` is (samples accumulated by all, samples a second of all)."""
+        """The contract's view. `swarm` is (samples accumulated by all, samples a second of all); `line` is up, down."""
+        project, model, trainer, traffic = parts.project, parts.model, parts.trainer, parts.network.traffic()
         manifest = project.manifest
         tokens_per_sample = manifest.data.sequence_length
         return SessionState(
@@ -105,6 +105,9 @@ class SessionReport:
             checkpoint_step=model.saved_step,
             checkpoint_at=self.checkpoint_at,
             peers=peers,
+            link_notes=links.notes,
+            upload_bytes_per_second=line[0] or None,
+            download_bytes_per_second=line[1] or None,
             wire_bytes_sent=traffic.sent_bytes,
             wire_bytes_received=traffic.received_bytes,
             local_bytes_sent=traffic.local_sent_bytes,
@@ -141,3 +144,10 @@ def peer_rows(network: PeerNetwork, table: PeerTable, known: dict[PeerId, Progre
             )
         )
     return tuple(rows)
+
+
+def agreeing_count(table: PeerTable, known: dict[PeerId, Progress], model: ModelState) -> int:
+    """Linked peers at the same step with the same weights."""
+    mine = (model.global_step, model.weights_hash)
+    said = [known[peer] for peer in table.ready() if peer in known]
+    return sum((progress.global_step, progress.weights_hash) == mine for progress in said)

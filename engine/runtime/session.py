@@ -20,10 +20,12 @@ from engine.contract.reasons import ProblemAction, ProblemCode
 from engine.contract.version import PRODUCT_VERSION
 from engine.core.tasks import TaskOwner
 from engine.runtime.catch_up import Donor, Fetch, FetchFailed
+from engine.runtime.introducer import Introducer
+from engine.runtime.link_book import LinkBook
 from engine.runtime.measuring import Measuring
 from engine.runtime.parts import SessionParts
 from engine.runtime.peers import PeerTable
-from engine.runtime.report import SessionReport, peer_rows
+from engine.runtime.report import SessionReport, agreeing_count, peer_rows
 from engine.runtime.round_book import RoundBook
 from engine.runtime.round_driver import RoundDriver
 from engine.runtime.session_events import (
@@ -47,6 +49,9 @@ from engine.wire.messages import (
     Decline,
     Discard,
     Goodbye,
+    LineProbe,
+    Neighbours,
+    PassOn,
     PeerMessage,
     Progress,
     Propose,
@@ -88,6 +93,8 @@ class Session:
         self._room = asyncio.Semaphore(MAX_WAITING_EVENTS)
         self._tasks = TaskOwner("session", close_seconds=10.0)
         self._peers = PeerTable(parts.network, parts.project.manifest_hash, f"potluck {PRODUCT_VERSION}", self._tasks)
+        self._introducer = Introducer(self._me, parts.mesh, self._peers)
+        self._links = LinkBook(parts.network, parts.clock)
         self._swarm = SwarmView(self._me, manifest.training.target_batch_samples, manifest.training.minimum_peers)
         self._book = RoundBook(parts.identity, parts.project, parts.model, parts.clock)
         patience_seconds = FREEZE_PATIENCE_FRACTION * self._book.config.deadlines.gather_seconds
@@ -199,6 +206,7 @@ class Session:
         now = self._now()
         match event:
             case LinkUp():
+                self._links.on_up(event, now)
                 self._peers.on_link_up(event, now)
             case LinkDown():
                 self._on_link_down(event, now)
@@ -223,11 +231,13 @@ class Session:
 
     def _on_link_down(self, event: LinkDown, now: float) -> None:
         log.info("link to %s is down: %s", event.peer_id[:8], event.reason)
+        self._links.on_down(event)
         self._peers.on_link_down(event)
         self._lose_peer(event.peer_id, now)
 
     def _lose_peer(self, peer: PeerId, now: float) -> None:
         self._swarm.on_peer_lost(peer)
+        self._introducer.on_lost(peer)
         self._known.pop(peer, None)
         if self._round is not None:
             self._round.on_peer_lost(peer, now)
@@ -238,6 +248,7 @@ class Session:
         messages, became_ready = await self._peers.on_received(event, now)
         if became_ready:
             self._swarm.on_peer_up(event.peer_id, now)
+            self._introducer.on_ready(event.peer_id)
             self._peers.send(event.peer_id, self._progress(now))
         for message in messages:
             await self._on_message(event.peer_id, message, now)
@@ -256,7 +267,12 @@ class Session:
             case ChunkRequest():
                 self._donor.on_chunk_request(peer, message, now)
             case StateOffer() | StateUnavailable() | Chunk():
-                self._on_fetch_message(peer, message)
+                if self._fetch is not None:
+                    self._fetch.on_message(peer, message, self._parts.model.state.parameter_count)
+            case Neighbours() | PassOn():
+                self._introducer.on_message(peer, message, now)
+            case LineProbe():
+                pass  # the transport has measured it
             case _:
                 self._on_round_message(peer, message, now)
 
@@ -304,17 +320,6 @@ class Session:
         elif isinstance(message, Accept):  # it was too late for the roll: let it go on at once
             self._peers.send(peer, Discard(round_id=message.round_id, reason="the round began without you"))
 
-    def _on_fetch_message(self, peer: PeerId, message: StateOffer | StateUnavailable | Chunk) -> None:
-        if self._fetch is None:
-            return
-        match message:
-            case StateOffer():
-                self._fetch.on_offer(peer, message, self._parts.model.state.parameter_count)
-            case StateUnavailable():
-                self._fetch.on_unavailable(peer)
-            case Chunk():
-                self._fetch.on_chunk(peer, message)
-
     async def _on_trainer(self, event: TrainerReady | TrainerLost | TrainerGivenUp, now: float) -> None:
         if isinstance(event, TrainerReady):
             self._work.on_ready()
@@ -348,9 +353,7 @@ class Session:
             if not await self._work.rests(event):
                 await self._resume_training(keep=True)
             return
-        stats = [self._parts.network.stats(peer) for peer in self._peers.ready()]
-        rates = [row.upload_bytes_per_second for row in stats if row and row.upload_bytes_per_second]
-        self._round.on_frozen(event, max(rates, default=0.0), now)
+        self._round.on_frozen(event, self._line()[0], now)
 
     async def _on_command(self, event: SessionEvent, now: float) -> None:
         match event:
@@ -387,6 +390,8 @@ class Session:
         if self._fetch is not None:
             await self._advance_fetch(self._fetch, now)
         await self._peers.check_deadlines(now)
+        self._introducer.tell(now)
+        self._links.probe(self._peers, now)
         await self._rest_while_alone()
         self._say_progress(now)
         if self._leave_by is not None and now >= self._leave_by:
@@ -553,9 +558,12 @@ class Session:
             self._said_at, self._say_soon, self._say_at_once = now, False, False
             self._peers.broadcast(progress)
 
+    def _line(self) -> tuple[float, float]:
+        return self._links.figures(self._limits.upload_bytes_per_second, self._limits.download_bytes_per_second)
+
     def _progress(self, now: float) -> Progress:
         model = self._parts.model
-        measured = self._measuring.mine
+        measured, line = self._measuring.mine, self._line()
         self._sequence += 1
         rate = self._report.speed.samples_per_second if self._work.computing else None
         return Progress(
@@ -564,8 +572,8 @@ class Session:
             weights_hash=model.weights_hash,
             samples=self._work.totals.samples,
             samples_per_second=rate or 0.0,
-            upload_bytes_per_second=0.0,
-            download_bytes_per_second=0.0,
+            upload_bytes_per_second=line[0],
+            download_bytes_per_second=line[1],
             training=self._takes_part() and self._fetch is None,
             name=self._name,
             held_out_loss=measured[1] if measured else None,
@@ -575,24 +583,16 @@ class Session:
     def _tell(self) -> None:
         now = self._now()
         estimate = self._swarm.estimate(now)
-        known = self._known
-        model = self._parts.model
-        agreeing = sum(
-            1
-            for peer in self._peers.ready()
-            if (progress := known.get(peer)) is not None
-            and (progress.global_step, progress.weights_hash) == (model.global_step, model.weights_hash)
-        )
-        self._parts.listener.on_session_changed(
+        parts, known = self._parts, self._known
+        parts.listener.on_session_changed(
             self._report.session_state(
-                self._parts.project,
-                model,
-                self._parts.trainer,
+                parts,
                 self._work.totals.samples,
                 (estimate.samples_now, estimate.samples_per_second),
-                peer_rows(self._parts.network, self._peers, known),
-                agreeing,
+                peer_rows(parts.network, self._peers, known),
+                agreeing_count(self._peers, known, parts.model),
                 self._round is not None and now - self._round.started_at > ROUND_SHOWN_AFTER_SECONDS,
-                self._parts.network.traffic(),
+                self._links,
+                self._line(),
             )
         )

@@ -18,6 +18,7 @@ from engine.runtime.session import Session
 from engine.runtime.session_events import Limits, SessionListener
 from engine.runtime.worker_trainer import WorkerTerms, WorkerTrainer
 from engine.signaling.client import HubRoom
+from engine.signaling.mesh import MeshRoom
 from engine.signaling.messages import IceServer
 from engine.store.rows import JoinedProject
 from engine.transport.config import WebRtcConfig
@@ -45,7 +46,8 @@ def make_session(
     folder = config.paths.project_dir(project.project_id)
     keep_manifest(folder, joined.signed)
     count = parameter_count(project.manifest)
-    room = HubRoom(joined.hub_url, project.project_id, identity, http)
+    hub_room = HubRoom(joined.hub_url, project.project_id, identity, http)
+    room = MeshRoom(hub_room, identity.peer_id, clock.monotonic)
     network = WebRtcNetwork(
         identity,
         project.manifest_hash,
@@ -66,4 +68,4 @@ def make_session(
         WorkerTerms(device=config.device),
     )
     model = ModelState(project, checkpoints)
-    return Session(SessionParts(identity, project, room, network, trainer, model, clock, listener), limits=limits)
+    return Session(SessionParts(identity, project, room, network, trainer, model, clock, listener, room), limits=limits)

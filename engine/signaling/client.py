@@ -4,7 +4,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from typing import Final
 
 import aiohttp
@@ -47,6 +47,8 @@ FIRST_RETRY_SECONDS: Final = 1.0
 LONGEST_RETRY_SECONDS: Final = 60.0
 STABLE_SECONDS: Final = 30.0
 MAX_QUEUED_EVENTS: Final = 1024
+RENEW_SECONDS: Final = 6 * 3600.0
+"""A longer visit is begun anew: the relay's credentials that came with it would run out."""
 
 
 class HubRoom:
@@ -72,6 +74,7 @@ class HubRoom:
         self._socket: aiohttp.ClientWebSocketResponse | None = None
         self._task: asyncio.Task[None] | None = None
         self._closed = False
+        self._again = asyncio.Event()
 
     async def start(self) -> None:
         """Begin to connect; what becomes of it is told by `events()`. Returns at once."""
@@ -93,6 +96,10 @@ class HubRoom:
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             raise RoomUnavailable(_phrase(error)) from error
 
+    def refresh(self) -> None:
+        """See `SignalingRoom`."""
+        self._again.set()
+
     async def close(self) -> None:
         """See `SignalingRoom`."""
         self._closed = True
@@ -106,21 +113,49 @@ class HubRoom:
         failures = 0
         while True:
             started_at = time.monotonic()
-            try:
-                reason = await self._visit()
-            except (aiohttp.ClientError, OSError, TimeoutError) as error:
-                reason = _phrase(error)
-            except SignalingError as error:
-                reason = str(error)
-            log.info("room lost: %s", reason)
+            renewal = asyncio.get_running_loop().call_later(RENEW_SECONDS, self._again.set)
+            reason = await self._unless_refreshed(self._visit())
+            renewal.cancel()
+            log.info("room lost: %s", reason or "it is entered anew")
             if time.monotonic() - started_at >= STABLE_SECONDS:
                 failures = 0
-            await self._events.put_bounded(RoomLost(reason))
+            await self._events.put_bounded(RoomLost(reason or "it is entered anew"))
+            if not reason:
+                failures = 0
+                continue
             longest = min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2.0 ** min(failures, 10))
             failures += 1
-            await self._sleep(longest * self._dice.uniform(0.5, 1.0))
+            if not await self._unless_refreshed(self._rest(longest * self._dice.uniform(0.5, 1.0))):
+                failures = 0
+
+    async def _unless_refreshed(self, work: Coroutine[None, None, str]) -> str:
+        """What `work` says, or "" when `refresh` was called before it ended; it is cancelled then."""
+        task = asyncio.ensure_future(work)
+        again = asyncio.ensure_future(self._again.wait())
+        try:
+            await asyncio.wait({task, again}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            again.cancel()
+            if not task.done():
+                task.cancel()
+                await asyncio.wait({task})
+        self._again.clear()
+        return "" if task.cancelled() else task.result()
+
+    async def _rest(self, seconds: float) -> str:
+        await self._sleep(seconds)
+        return "rested"
 
     async def _visit(self) -> str:
+        """One websocket from beginning to end; why it ended."""
+        try:
+            return await self._stay()
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            return _phrase(error)
+        except SignalingError as error:
+            return str(error)
+
+    async def _stay(self) -> str:
         """One websocket from beginning to end; why it ended.
 
         Raises:

@@ -8,6 +8,7 @@ from engine.identity.signing import verify
 from engine.signaling.messages import (
     ENVELOPE_SIGNING_CONTEXT,
     Answer,
+    Call,
     Description,
     Offer,
     SignalingError,
@@ -25,6 +26,9 @@ CLOCK_SKEW_SECONDS: Final = 120.0
 """How far two computers' clocks may be apart."""
 
 
+_KINDS: Final[dict[type[Description], str]] = {Offer: "offer", Answer: "answer", Call: "call"}
+
+
 def seal_description(description: Description, identity: Identity) -> tuple[bytes, bytes]:
     """The room payload, and the signed bytes inside it (to which an answer refers by hash)."""
     signed = encode_description(description)
@@ -37,14 +41,14 @@ class Opened:
     """An introduction that is believed."""
 
     description: Description
-    transport: Transport
+    transport: Transport | None  # of an offer or an answer
     payload_hash: bytes  # to which an answer refers
 
 
 def _check_setup(kind: str, setup: str) -> None:
     # RFC 8842 section 5: the offerer leaves the DTLS role to the answerer.
     if (setup == "actpass") != (kind == "offer"):
-        raise SignalingError(f"an {kind} has the DTLS role {setup}")
+        raise SignalingError(f"the {kind} has the DTLS role {setup}")
 
 
 class EnvelopeChecker:
@@ -62,19 +66,21 @@ class EnvelopeChecker:
             SignalingError: what is wrong with it.
         """
         envelope, description = decode_envelope(payload)
-        kind = "offer" if isinstance(description, Offer) else "answer"
+        kind = _KINDS[type(description)]
         if description.from_peer != from_peer:
-            raise SignalingError(f"an {kind} says that it is from another peer than the room does")
+            raise SignalingError(f"the {kind} says that it is from another peer than the room does")
         if not self._is_signed(envelope, from_peer):
-            raise SignalingError(f"the signature of an {kind} is not its sender's")
+            raise SignalingError(f"the signature of the {kind} is not its sender's")
         if description.to_peer != self._my_id:
-            raise SignalingError(f"an {kind} is addressed to another peer")
+            raise SignalingError(f"the {kind} is addressed to another peer")
         if description.run != self._run:
             theirs, mine = description.run.hex()[:16], self._run.hex()[:16]
-            raise SignalingError(f"an {kind} is for project {theirs}, this computer trains {mine}")
+            raise SignalingError(f"the {kind} is for project {theirs}, this computer trains {mine}")
         self._check_times(kind, description.expires_at, wall)
-        transport = parse_sdp(description.sdp)
-        _check_setup(kind, transport.setup)
+        transport = None
+        if not isinstance(description, Call):
+            transport = parse_sdp(description.sdp)
+            _check_setup(kind, transport.setup)
         # Last, so that only envelopes that would be believed take room in the memory.
         self._replay.admit(from_peer, description.nonce, description.expires_at + CLOCK_SKEW_SECONDS, wall)
         return Opened(description, transport, description_hash(envelope.payload))
@@ -88,10 +94,10 @@ class EnvelopeChecker:
 
     def _check_times(self, kind: str, expires_at: float, wall: float) -> None:
         if wall > expires_at + CLOCK_SKEW_SECONDS:
-            raise SignalingError(f"an {kind} expired {wall - expires_at:.0f} seconds ago")
+            raise SignalingError(f"the {kind} expired {wall - expires_at:.0f} seconds ago")
         if expires_at > wall + LIFETIME_SECONDS + CLOCK_SKEW_SECONDS:
             ahead = expires_at - wall - LIFETIME_SECONDS
-            raise SignalingError(f"an {kind} comes from a clock {ahead:.0f} seconds ahead of this computer's")
+            raise SignalingError(f"the {kind} comes from a clock {ahead:.0f} seconds ahead of this computer's")
 
 
 def make_offer(identity: Identity, to_peer: str, run: bytes, nonce: bytes, sdp: str, wall: float) -> Offer:
@@ -117,3 +123,8 @@ def make_answer(identity: Identity, offer: Offer, offer_hash: bytes, nonce: byte
         offer_hash=offer_hash,
         sdp=sdp,
     )
+
+
+def make_call(identity: Identity, to_peer: str, run: bytes, nonce: bytes, wall: float) -> Call:
+    """An unsigned call for an offer, that lives LIFETIME_SECONDS from `wall`."""
+    return Call(from_peer=identity.peer_id, to_peer=to_peer, run=run, nonce=nonce, expires_at=wall + LIFETIME_SECONDS)

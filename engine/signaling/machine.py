@@ -5,19 +5,22 @@ for an older try is passed over. `now` is monotonic seconds, `wall` seconds sinc
 """
 
 import hashlib
+import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, TypeAlias
 
 from engine.identity.keys import Identity
-from engine.signaling.envelope import EnvelopeChecker, Opened, make_answer, make_offer, seal_description
-from engine.signaling.messages import Answer, Offer, SignalingError, description_hash
+from engine.signaling.envelope import EnvelopeChecker, Opened, make_answer, make_call, make_offer, seal_description
+from engine.signaling.messages import Answer, Call, Offer, SignalingError, description_hash
 from engine.signaling.sdp import Transport
 
 FIRST_RETRY_SECONDS: Final = 1.0
 LONGEST_RETRY_SECONDS: Final = 60.0
 STABLE_SECONDS: Final = 30.0
 """A link that held this long starts the next retries from FIRST_RETRY_SECONDS again."""
+CALL_SPACING_SECONDS: Final = 3.0
+"""A call is followed by an offer no sooner than this after the try before: it may have crossed with that one."""
 
 
 class Phase(StrEnum):
@@ -68,6 +71,13 @@ class SendPayload:
 
 
 @dataclass(frozen=True, slots=True)
+class MakeCall:
+    """Ask the peer, whose turn it is, for an offer: send what `call` gives."""
+
+    peer_id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Abandon:
     """Close the transport of this try, whatever its state."""
 
@@ -76,7 +86,7 @@ class Abandon:
     reason: str
 
 
-Action: TypeAlias = MakeOffer | MakeAnswer | UseAnswer | SendPayload | Abandon
+Action: TypeAlias = MakeOffer | MakeAnswer | UseAnswer | SendPayload | MakeCall | Abandon
 
 
 @dataclass(slots=True)
@@ -88,6 +98,8 @@ class _Pair:
     retry_at: float = 0.0
     failures: int = 0
     up_since: float = 0.0
+    begun_at: float = -math.inf  # the last try
+    calls: bool = False  # the peer is to be asked for an offer as soon as the room is within reach
     offer: Offer | None = None
     offer_hash: bytes = field(default=b"")
 
@@ -107,6 +119,11 @@ class IntroductionMachine:
         self._pairs: dict[str, _Pair] = {}
         self._attempts = 0
         self._in_room = False
+
+    @property
+    def in_room(self) -> bool:
+        """Whether the room is within reach, as far as is known."""
+        return self._in_room
 
     def phase(self, peer_id: str) -> Phase:
         """How far the introduction to `peer_id` is."""
@@ -138,7 +155,7 @@ class IntroductionMachine:
         if pair.phase in (Phase.IDLE, Phase.RESTING) and self._me < peer_id:
             pair.failures = 0
             return [self._begin_offer(peer_id, pair, now)]
-        return []
+        return self._calls_due(peer_id, pair)
 
     def on_absent(self, peer_id: str) -> None:
         """A peer left the room: what is under way may still succeed, nothing new is begun."""
@@ -156,9 +173,12 @@ class IntroductionMachine:
             SignalingError: it is refused, and why. Nothing changed.
         """
         opened = self._checker.open(from_peer, payload, wall)
-        if isinstance(opened.description, Offer):
-            return self._on_offer(from_peer, opened, opened.description, now)
-        return self._on_answer(from_peer, opened, opened.description)
+        description, transport = opened.description, opened.transport
+        if isinstance(description, Call) or transport is None:
+            return self._on_call(from_peer, now)
+        if isinstance(description, Offer):
+            return self._on_offer(from_peer, opened, description, transport, now)
+        return self._on_answer(from_peer, description, transport)
 
     def on_local_sdp(self, peer_id: str, attempt: int, sdp: str, nonce: bytes, wall: float) -> list[Action]:
         """The transport of `attempt` wrote its description. `nonce` is OFFER_NONCE_BYTES random bytes."""
@@ -186,11 +206,30 @@ class IntroductionMachine:
             pair.up_since = now
             pair.offer = None
 
-    def on_failed(self, peer_id: str, attempt: int, now: float) -> None:
-        """The transport of `attempt` could not be made, or its link is gone. The caller has closed it."""
+    def on_failed(
+        self, peer_id: str, attempt: int, now: float, *, wanted: bool = False, moved: bool = False
+    ) -> list[Action]:
+        """The transport of `attempt` could not be made, or its link is gone. The caller has closed it.
+
+        `wanted`: neither side meant it to end, so the larger id calls, since the other one may not know yet. `moved`:
+        this computer's address changed, so that the next try need not wait.
+        """
         pair = self._current(peer_id, attempt)
-        if pair is not None:
-            self._rest(peer_id, pair, now)
+        if pair is None:
+            return []
+        was_up = pair.phase is Phase.UP
+        if moved:
+            pair.failures = 0
+        self._rest(peer_id, pair, now)
+        if moved and pair.phase is Phase.RESTING:
+            pair.retry_at, pair.failures = now, 0
+        pair.calls = wanted and was_up and pair.phase is Phase.IDLE
+        return self._calls_due(peer_id, pair)
+
+    def call(self, peer_id: str, nonce: bytes, wall: float) -> list[Action]:
+        """What `MakeCall` asks to be sent. `nonce` is OFFER_NONCE_BYTES random bytes."""
+        payload, _ = seal_description(make_call(self._identity, peer_id, self._run, nonce, wall), self._identity)
+        return [SendPayload(peer_id, 0, payload)]
 
     def on_tick(self, now: float) -> list[Action]:
         """Call at `wake_at` or later."""
@@ -224,6 +263,7 @@ class IntroductionMachine:
     def _begin(self, pair: _Pair, phase: Phase, now: float) -> None:
         self._attempts += 1
         pair.attempt = self._attempts
+        pair.begun_at, pair.calls = now, False
         pair.phase = phase
         pair.deadline = now + self._timeout
         pair.offer = None
@@ -249,7 +289,31 @@ class IntroductionMachine:
         spread = 0.75 + hashlib.sha256(seed).digest()[0] / 510.0
         return min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2.0 ** min(failures, 10)) * spread
 
-    def _on_offer(self, from_peer: str, opened: Opened, offer: Offer, now: float) -> list[Action]:
+    def _calls_due(self, peer_id: str, pair: _Pair) -> list[Action]:
+        if not (pair.calls and pair.present and self._in_room):
+            return []
+        pair.calls = False
+        return [MakeCall(peer_id)]
+
+    def _on_call(self, from_peer: str, now: float) -> list[Action]:
+        if from_peer <= self._me:
+            raise SignalingError("a call came from the smaller peer id, which makes the offers")
+        pair = self._pairs.setdefault(from_peer, _Pair())
+        pair.present = True
+        if pair.phase in _BUSY:
+            return []
+        due = max(now, pair.begun_at + CALL_SPACING_SECONDS)
+        if pair.phase is Phase.RESTING:
+            pair.retry_at = min(pair.retry_at, due)
+            return []
+        if due > now:
+            return []
+        actions: list[Action] = []
+        if pair.phase is Phase.UP:
+            actions.append(Abandon(from_peer, pair.attempt, "the other computer lost the connection"))
+        return [*actions, self._begin_offer(from_peer, pair, now)]
+
+    def _on_offer(self, from_peer: str, opened: Opened, offer: Offer, transport: Transport, now: float) -> list[Action]:
         if from_peer >= self._me:
             raise SignalingError("an offer came from the larger peer id, which must wait for one")
         pair = self._pairs.setdefault(from_peer, _Pair())
@@ -260,14 +324,14 @@ class IntroductionMachine:
         pair.present = True
         self._begin(pair, Phase.ANSWERING, now)
         pair.offer, pair.offer_hash = offer, opened.payload_hash
-        actions.append(MakeAnswer(from_peer, pair.attempt, opened.transport))
+        actions.append(MakeAnswer(from_peer, pair.attempt, transport))
         return actions
 
-    def _on_answer(self, from_peer: str, opened: Opened, answer: Answer) -> list[Action]:
+    def _on_answer(self, from_peer: str, answer: Answer, transport: Transport) -> list[Action]:
         pair = self._pairs.get(from_peer)
         if pair is None or pair.phase is not Phase.OFFERED:
             raise SignalingError("an answer came to no offer")
         if answer.offer_hash != pair.offer_hash:
             raise SignalingError("an answer refers to another offer")
         pair.phase = Phase.CONNECTING
-        return [UseAnswer(from_peer, pair.attempt, opened.transport)]
+        return [UseAnswer(from_peer, pair.attempt, transport)]

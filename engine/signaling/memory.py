@@ -41,6 +41,10 @@ class MemoryRendezvous:
         room._post(RoomJoined(tuple(sorted(set(self._rooms) - {room.peer_id}))))
         self._tell_others(room.peer_id, PeerPresent(room.peer_id))
 
+    def _greet_again(self, room: "MemoryRoom") -> None:
+        if self._rooms.get(room.peer_id) is room:
+            self._announce(room)
+
     def _tell_others(self, peer_id: str, event: RoomEvent) -> None:
         for other_id, other in self._rooms.items():
             if other_id != peer_id:
@@ -72,6 +76,9 @@ class MemoryRoom:
         self._events: EventStream[RoomEvent] = EventStream()
         self._closed = False
 
+    async def start(self) -> None:
+        """It is entered already."""
+
     def _post(self, event: RoomEvent) -> None:
         if not self._closed:
             self._events.put(event)
@@ -85,6 +92,10 @@ class MemoryRoom:
         if self._closed:
             raise RoomUnavailable("the room is closed")
         self._rendezvous._carry(self, to_peer, payload)
+
+    def refresh(self) -> None:
+        """See `SignalingRoom`."""
+        self._rendezvous._greet_again(self)
 
     async def close(self) -> None:
         """See `SignalingRoom`."""

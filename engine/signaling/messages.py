@@ -188,7 +188,17 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="a
     sdp: Sdp
 
 
-Description: TypeAlias = Offer | Answer
+class Call(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="call"):
+    """The larger peer id of a pair has no link any more and asks for a new offer."""
+
+    from_peer: PeerIdText = msgspec.field(name="from")
+    to_peer: PeerIdText = msgspec.field(name="to")
+    run: HashBytes
+    nonce: OfferNonce
+    expires_at: Annotated[float, msgspec.Meta(ge=0.0, le=2.0**40)]
+
+
+Description: TypeAlias = Offer | Answer | Call
 
 
 class SignedEnvelope(msgspec.Struct, frozen=True, kw_only=True):
@@ -200,7 +210,7 @@ class SignedEnvelope(msgspec.Struct, frozen=True, kw_only=True):
 
 _pack = msgspec.msgpack.Encoder()
 _envelope: msgspec.msgpack.Decoder[SignedEnvelope] = msgspec.msgpack.Decoder(SignedEnvelope)
-_description: msgspec.msgpack.Decoder[Description] = msgspec.msgpack.Decoder(Offer | Answer)
+_description: msgspec.msgpack.Decoder[Description] = msgspec.msgpack.Decoder(Offer | Answer | Call)
 
 
 def encode_description(description: Description) -> bytes:

@@ -64,5 +64,8 @@ class SignalingRoom(Protocol):
             RoomUnavailable: the room cannot be reached now.
         """
 
+    def refresh(self) -> None:
+        """This computer's address changed: connect anew at once. `RoomJoined` follows as soon as that succeeds."""
+
     async def close(self) -> None:
         """Leave; ends `events()`. Safe to repeat."""

@@ -8,6 +8,7 @@ from aiortc import RTCDataChannel, RTCPeerConnection, RTCSessionDescription
 
 from engine.signaling.messages import IceServer
 from engine.signaling.sdp import Transport, reachable, render
+from engine.transport.addresses import base_address_of
 from engine.transport.base import PathKind
 from engine.transport.config import WebRtcConfig
 from engine.transport.ice import configuration, gathering, path_of
@@ -84,6 +85,11 @@ class Association:
     def path(self) -> PathKind:
         """Which way packets go, once open."""
         return path_of(self._connection) if self._connection is not None else PathKind.DIRECT
+
+    @property
+    def base_address(self) -> str:
+        """The address of this computer that packets leave from; empty over a relay."""
+        return base_address_of(self._connection) if self._connection is not None else ""
 
     def undelivered(self) -> Undelivered:
         """What the peer makes this association hold."""

@@ -43,8 +43,10 @@ class LinkEnd(StrEnum):
     DROPPED = "dropped"  # this computer does not want the link
     CLOSED = "closed"  # the other computer closed it
     SILENCE = "silence"  # no sign of life
+    MOVED = "moved"  # this computer's address changed
     FAILED = "failed"  # the connection broke or never came about
     PROTOCOL = "protocol"  # the peer broke the protocol
+    SLOW = "slow"  # the peer began a message and did not go on
     MEMORY = "memory"  # the peer made this computer hold too much
 
 
@@ -103,6 +105,14 @@ class LinkStats:
 
 
 @dataclass(frozen=True, slots=True)
+class LineFigures:
+    """What this computer's line does for all links together, from real traffic; `None` is "not measured yet"."""
+
+    upload_bytes_per_second: float | None = None
+    download_bytes_per_second: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Traffic:
     """Bytes on the wire since the network was made, headers included; what counts against a data cap."""
 
@@ -154,6 +164,9 @@ class PeerNetwork(Protocol):
 
     def set_limits(self, upload_bytes_per_second: int | None, download_bytes_per_second: int | None) -> None:
         """The user's caps over all links together, except those in the local network; they hold from the next chunk."""
+
+    def line(self) -> LineFigures:
+        """Of the line to the internet; of the local network while there are only links within it."""
 
     def traffic(self) -> Traffic:
         """What the network carried so far, over links that ended too. A link counts from its coming up."""

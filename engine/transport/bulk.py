@@ -16,7 +16,7 @@ from engine.transport.base import Lane, LinkClosed, Lost
 from engine.transport.config import SCTP_PAYLOAD_BYTES
 from engine.transport.lanes import Demand
 from engine.transport.ledbat import DelayController
-from engine.transport.meter import RateMeter
+from engine.transport.meter import LineRate, RateMeter
 from engine.transport.pacing import DownloadLimit, Pacing
 from engine.transport.striping import LaneState, Outgoing, Striper
 from engine.wire.errors import WireError
@@ -80,6 +80,7 @@ class BulkSender:
         max_frame_bytes: int,
         withdraw: Callable[[Withdrawal], None],
         monotonic: Callable[[], float],
+        line: LineRate | None = None,
     ) -> None:
         self._pacer = pacer
         self._withdraw = withdraw
@@ -99,7 +100,7 @@ class BulkSender:
         self.busy = asyncio.Event()
         self._starved_seconds = 0.0
         self.bytes_sent = 0
-        self.meter = RateMeter()
+        self.meter = RateMeter(line)
 
     # Messages.
 
@@ -140,6 +141,7 @@ class BulkSender:
     def close(self) -> None:
         """Wake and refuse whoever waits."""
         self._closed = True
+        self.meter.idle()
         self._changed.set()
 
     # Lanes.
@@ -341,7 +343,13 @@ class BulkSender:
 class BulkReceiver:
     """Puts frames together and decides what to grant."""
 
-    def __init__(self, max_message_bytes: int, downloads: DownloadLimit | None, monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        max_message_bytes: int,
+        downloads: DownloadLimit | None,
+        monotonic: Callable[[], float],
+        line: LineRate | None = None,
+    ) -> None:
         self._assembler = BulkAssembler(max_message_bytes)
         self._downloads = downloads
         self._monotonic = monotonic
@@ -352,11 +360,20 @@ class BulkReceiver:
         self._frames: dict[int, int] = {0: 0}
         self._lane_owed: dict[int, int] = {0: 0}  # taken off each lane, not yet granted back over it
         self.bytes_received = 0
-        self.meter = RateMeter()
+        self.meter = RateMeter(line)
 
     def open_lane(self, number: int) -> None:
         """Frames may come over this lane."""
         self._frames[number] = self._lane_owed[number] = 0
+
+    @property
+    def held_bytes(self) -> int:
+        """Of messages that are not whole yet."""
+        return self._assembler.held_bytes
+
+    def close(self) -> None:
+        """The link ended."""
+        self.meter.idle()
 
     def close_lane(self, number: int) -> None:
         """No more of them."""

@@ -134,6 +134,11 @@ class ControlReceiver:
             self._backlog += len(message)
         return message
 
+    @property
+    def held_bytes(self) -> int:
+        """Of the message that is not whole yet."""
+        return self._assembler.held_bytes
+
     def consumed(self, message_bytes: int) -> None:
         """A message was taken by the consumer."""
         self._backlog -= message_bytes

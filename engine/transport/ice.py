@@ -22,13 +22,13 @@ _SERVER: Final = re.compile(
     r"(stuns?:[^?:\s]{1,253}(:[0-9]{1,5})?|turns?:[^?:\s]{1,253}(:[0-9]{1,5})?(\?transport=(udp|tcp))?)"
 )
 _loopback_only: ContextVar[bool] = ContextVar("loopback_only", default=False)
-_library_addresses = aioice.ice.get_host_addresses
+library_addresses = aioice.ice.get_host_addresses
 
 
 def _host_addresses(use_ipv4: bool, use_ipv6: bool) -> list[str]:
     if _loopback_only.get():
         return [LOOPBACK_ADDRESS]
-    addresses: list[str] = _library_addresses(use_ipv4, use_ipv6)
+    addresses: list[str] = library_addresses(use_ipv4, use_ipv6)
     usable = [address for address in addresses if not ipaddress.ip_address(address).is_link_local]
     return usable[:MAX_HOST_ADDRESSES]
 

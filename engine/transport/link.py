@@ -13,9 +13,11 @@ from engine.transport.base import Lane, LinkClosed, LinkEnd, LinkStats, Lost, Pa
 from engine.transport.bulk import BulkReceiver, BulkSender
 from engine.transport.channel import ControlReceiver, ControlSender
 from engine.transport.config import WebRtcConfig
+from engine.transport.drip import DripWatch
 from engine.transport.lanes import Lanes
 from engine.transport.ledbat import DelayController
 from engine.transport.line import Line
+from engine.transport.meter import LineRate
 from engine.transport.pacing import DownloadLimit, Pacer, Unpaced
 from engine.wire.errors import WireError
 from engine.wire.frames import (
@@ -58,6 +60,9 @@ class LinkOwner(Protocol):
     """What a link tells its network; called from the event loop, never re-entered."""
 
     def link_has_sdp(self, link: "Link", sdp: str) -> None: ...
+
+    internet_line: tuple[LineRate, LineRate]  # up, down
+    local_line: tuple[LineRate, LineRate]
 
     def link_is_up(self, link: "Link") -> None: ...
 
@@ -104,6 +109,7 @@ class Link:
         self._lanes: Lanes | None = None
         self._gone_wire_bytes = (0, 0)  # of associations that were disposed of
         self._control_in = ControlReceiver(MAX_CONTROL_BYTES)
+        self._control_drip, self._bulk_drip = DripWatch(), DripWatch()
         self._control_out: ControlSender | None = None
         self._bulk_in: BulkReceiver | None = None
         self._bulk_out: BulkSender | None = None
@@ -148,6 +154,8 @@ class Link:
                 if (missing := sender.lost()) is not None:
                     lost.append(missing)
                 sender.close()
+        if self._bulk_in is not None:
+            self._bulk_in.close()
         self._owner.link_ended(self, reason, code, tuple(lost))
 
     async def send(self, lane: Lane, message: bytes) -> SentMessage:
@@ -201,6 +209,11 @@ class Link:
         return self._up.is_set()
 
     @property
+    def base_address(self) -> str:
+        """The address of this computer that the first association sends from; empty over a relay."""
+        return self._first.base_address if self._first is not None else ""
+
+    @property
     def is_local(self) -> bool:
         """Whether the user's caps are not about it."""
         return self.path in (PathKind.LOOPBACK, PathKind.LAN) and not self._config.cap_local_links
@@ -236,9 +249,11 @@ class Link:
         self._control_out = ControlSender(
             first.channels[CONTROL], pacer, min(config.frame_bytes, MAX_CONTROL_FRAME_BYTES)
         )
-        self._bulk_out = BulkSender(pacer, controller, config.frame_bytes, self._withdraw, monotonic)
+        is_near = self.path in (PathKind.LOOPBACK, PathKind.LAN)
+        up, down = self._owner.local_line if is_near else self._owner.internet_line
+        self._bulk_out = BulkSender(pacer, controller, config.frame_bytes, self._withdraw, monotonic, up)
         self._bulk_out.open_lane(0, first.channels[BULK])
-        self._bulk_in = BulkReceiver(config.max_bulk_bytes, downloads, monotonic)
+        self._bulk_in = BulkReceiver(config.max_bulk_bytes, downloads, monotonic, down)
         most = config.max_relayed_lanes if self.path is PathKind.RELAYED else config.max_lanes
         self._lanes = Lanes(self, config, self._servers, most, odd=self._offered, monotonic=monotonic)
         self._heard_at = monotonic()
@@ -488,11 +503,22 @@ class Link:
                     log.info("link to %s closed: it holds %s", self.peer_id, held)
                     self.end("it made this computer hold too much that is not whole", LinkEnd.MEMORY)
                     return
+            if self._drips():
+                return
             if self._bulk_out is not None and self._lanes is not None:
                 now, busy = self._monotonic(), self._bulk_out.busy.is_set()
                 if busy and self._bulk_out.peer_knows_lanes:
                     self._lanes.consider(self._bulk_out.demand(self._late_seconds), now)
                 self._lanes.rest(now, busy=busy)
+
+    def _drips(self) -> bool:
+        """Whether the link was ended since the peer keeps a message open and does not go on with it."""
+        lanes = ((self._control_drip, self._control_in), (self._bulk_drip, self._bulk_in))
+        for drip, receiver in lanes:
+            if receiver is not None and drip.look(receiver.held_bytes, receiver.bytes_received, self._monotonic()):
+                self.end("it began a message and did not go on", LinkEnd.SLOW)
+                return True
+        return False
 
     async def _dispose(self) -> None:
         if self._lanes is not None:

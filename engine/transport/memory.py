@@ -7,6 +7,7 @@ from engine.signaling.stream import EventStream
 from engine.transport.base import (
     MAX_MESSAGE_BYTES,
     Lane,
+    LineFigures,
     LinkClosed,
     LinkDown,
     LinkStats,
@@ -203,6 +204,10 @@ class MemoryNetwork:
         """See `PeerNetwork`; noted, not applied."""
         self.upload_limit_bytes_per_second = upload_bytes_per_second
         self.download_limit_bytes_per_second = download_bytes_per_second
+
+    def line(self) -> LineFigures:
+        """See `PeerNetwork`: memory is no line."""
+        return LineFigures()
 
     def traffic(self) -> Traffic:
         """See `PeerNetwork`: messages only, all of them local."""

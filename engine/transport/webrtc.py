@@ -6,6 +6,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Coroutine
 from dataclasses import replace
+from typing import Final
 
 from engine.identity.keys import Identity
 from engine.signaling.machine import (
@@ -13,6 +14,7 @@ from engine.signaling.machine import (
     Action,
     IntroductionMachine,
     MakeAnswer,
+    MakeCall,
     MakeOffer,
     SendPayload,
     UseAnswer,
@@ -30,9 +32,11 @@ from engine.signaling.room import (
 )
 from engine.signaling.sdp import Transport
 from engine.signaling.stream import EventStream
+from engine.transport.addresses import AddressWatch, has_moved
 from engine.transport.base import (
     MAX_MESSAGE_BYTES,
     Lane,
+    LineFigures,
     LinkClosed,
     LinkDown,
     LinkEnd,
@@ -40,6 +44,7 @@ from engine.transport.base import (
     LinkUp,
     Lost,
     NetworkEvent,
+    PathKind,
     PeerId,
     Received,
     SentMessage,
@@ -48,11 +53,17 @@ from engine.transport.base import (
 from engine.transport.config import WebRtcConfig
 from engine.transport.library import tame_losses
 from engine.transport.link import Link
+from engine.transport.meter import LineRate
 from engine.transport.pacing import DownloadLimit, Pacer
 from engine.transport.servers import over_tcp, udp_gets_out
 from engine.wire.messages import MAX_CONTROL_BYTES
 
 log = logging.getLogger(__name__)
+
+MISSED_ENDS: Final = (LinkEnd.SILENCE, LinkEnd.FAILED, LinkEnd.MOVED)
+"""Neither side meant these: the other one may not know yet, and is told."""
+
+LOCAL_PATHS: Final = (PathKind.LOOPBACK, PathKind.LAN)
 
 __all__ = ["WebRtcConfig", "WebRtcNetwork"]
 
@@ -74,6 +85,8 @@ class WebRtcNetwork:
         self._pacer = Pacer(upload_limit_bytes_per_second, time.monotonic)
         self._downloads = DownloadLimit(None, time.monotonic)
         self._gone = Traffic()
+        self.internet_line = LineRate(), LineRate()
+        self.local_line = LineRate(), LineRate()
         self._events: EventStream[NetworkEvent] = EventStream()
         self._servers = () if config.loopback_only else config.ice_servers
         self._udp_check: asyncio.Task[bool] | None = None
@@ -129,6 +142,12 @@ class WebRtcNetwork:
         self._pacer.set_rate(upload_bytes_per_second)
         self._downloads.set_rate(download_bytes_per_second)
 
+    def line(self) -> LineFigures:
+        """See `PeerNetwork`."""
+        local = bool(self._up) and all(link.path in LOCAL_PATHS for link in self._up.values())
+        up, down = self.local_line if local else self.internet_line
+        return LineFigures(up.bytes_per_second, down.bytes_per_second)
+
     def traffic(self) -> Traffic:
         """See `PeerNetwork`."""
         total = self._gone
@@ -162,6 +181,8 @@ class WebRtcNetwork:
             async with asyncio.TaskGroup() as tasks:
                 tasks.create_task(self._follow_room())
                 tasks.create_task(self._keep_time())
+                if not self._config.loopback_only:
+                    tasks.create_task(AddressWatch(self.on_addresses).run())
         finally:
             if not self._closed:
                 # A fault of ours: the session learns of it by the end of its events, and what it was by `close`.
@@ -170,6 +191,17 @@ class WebRtcNetwork:
     async def _follow_room(self) -> None:
         async for event in self._room.events():
             await self._on_room(event)
+
+    def on_addresses(self, before: frozenset[str], after: frozenset[str]) -> None:
+        """This computer's addresses changed: end the links that cannot go on, and look for everybody from here."""
+        moved = [link for link in self._up.values() if has_moved(link.base_address, before, after)]
+        log.info("this computer's addresses changed; %d of %d links end", len(moved), len(self._up))
+        if before - after or not self._machine.in_room:
+            self._machine.on_lost()  # what the room's connection seems to take now would be lost
+            self._room.refresh()
+        for link in moved:
+            link.end("this computer's address changed", LinkEnd.MOVED)
+        self._wake.set()
 
     async def _keep_time(self) -> None:
         while True:
@@ -233,6 +265,9 @@ class WebRtcNetwork:
                 case UseAnswer(attempt=attempt, transport=transport):
                     if (link := self._links.get(attempt)) is not None:
                         link.use_answer(transport)
+                case MakeCall(peer_id=peer_id):
+                    nonce = secrets.token_bytes(OFFER_NONCE_BYTES)
+                    self._perform(self._machine.call(peer_id, nonce, time.time()))
                 case SendPayload():
                     self._spawn(self._introduce(action))
                 case Abandon(attempt=attempt, reason=reason):
@@ -295,8 +330,9 @@ class WebRtcNetwork:
             self._events.put(LinkDown(link.peer_id, reason, code, lost))
         else:
             log.info("no link to %s: %s", link.peer_id, reason)
-        self._machine.on_failed(link.peer_id, link.attempt, time.monotonic())
-        self._wake.set()
+        wanted, moved = code in MISSED_ENDS, code is LinkEnd.MOVED
+        now = time.monotonic()
+        self._perform(self._machine.on_failed(link.peer_id, link.attempt, now, wanted=wanted, moved=moved))
 
 
 def _with(total: Traffic, link: Link) -> Traffic:

@@ -8,10 +8,13 @@ from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 
-PROTOCOL_VERSION: Final = 1
+PROTOCOL_VERSION: Final = 2
 MAX_MEMBERS: Final = 64
 MAX_CONTROL_BYTES: Final = 64 * 1024
 MAX_STATE_CHUNK_BYTES: Final = 1024 * 1024
+MAX_PASSED_ON_BYTES: Final = 40 * 1024
+"""Of an introduction; equals `engine.signaling.messages.MAX_ROOM_PAYLOAD_BYTES`, to which a test holds it."""
+MAX_LINE_PROBE_BYTES: Final = 256 * 1024
 
 PeerIdText: TypeAlias = Annotated[str, msgspec.Meta(min_length=52, max_length=52, pattern=r"^[a-z2-7]{52}\Z")]
 HashBytes: TypeAlias = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
@@ -56,6 +59,29 @@ class Goodbye(Message, frozen=True, kw_only=True, tag="goodbye"):
     """The sender leaves on purpose."""
 
     reason: Text
+
+
+# Introductions without the hub. Spec: docs/specs/signaling.md.
+
+
+class Neighbours(Message, frozen=True, kw_only=True, tag="neighbours"):
+    """With whom the sender has links: it can introduce the receiver to these."""
+
+    peers: Annotated[tuple[PeerIdText, ...], msgspec.Meta(max_length=MAX_MEMBERS)]
+
+
+class PassOn(Message, frozen=True, kw_only=True, tag="pass_on"):
+    """An envelope of `from_peer` for `to_peer`. Only a neighbour of both passes it on; the envelope is signed."""
+
+    from_peer: PeerIdText
+    to_peer: PeerIdText
+    payload: Annotated[bytes, msgspec.Meta(max_length=MAX_PASSED_ON_BYTES)]
+
+
+class LineProbe(Message, frozen=True, kw_only=True, tag="line_probe"):
+    """Bulk: bytes without meaning, sent once by a peer that has not seen what its line can do."""
+
+    payload: Annotated[bytes, msgspec.Meta(max_length=MAX_LINE_PROBE_BYTES)]
 
 
 # The averaging round. Spec and state tables: docs/specs/averaging.md.
@@ -211,6 +237,9 @@ PeerMessage: TypeAlias = (
     PeerHello
     | Progress
     | Goodbye
+    | Neighbours
+    | PassOn
+    | LineProbe
     | Propose
     | Accept
     | Decline
@@ -228,5 +257,5 @@ PeerMessage: TypeAlias = (
     | Chunk
 )
 
-BULK_MESSAGES: Final = (Part, AveragedPart, Chunk)
+BULK_MESSAGES: Final = (Part, AveragedPart, Chunk, LineProbe)
 """These travel in the bulk lane; all others in the control lane, at most MAX_CONTROL_BYTES each."""

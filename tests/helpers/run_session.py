@@ -21,7 +21,7 @@ from engine.runtime.model import ModelState
 from engine.runtime.parts import SessionParts
 from engine.runtime.session import Session
 from engine.runtime.session_events import LeaveRequest
-from engine.transport.base import Lane, NetworkEvent, PeerId, PeerNetwork, SentMessage, Traffic
+from engine.transport.base import Lane, LineFigures, NetworkEvent, PeerId, PeerNetwork, SentMessage, Traffic
 from engine.transport.memory import MemoryHub
 from engine.wire.codec import decode
 from engine.wire.messages import PeerMessage
@@ -146,6 +146,9 @@ class TappedNetwork:
 
     def set_limits(self, upload_bytes_per_second: int | None, download_bytes_per_second: int | None) -> None:
         self._inner.set_limits(upload_bytes_per_second, download_bytes_per_second)
+
+    def line(self) -> LineFigures:
+        return self._inner.line()
 
     def traffic(self) -> Traffic:
         return self._inner.traffic()

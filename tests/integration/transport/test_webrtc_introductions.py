@@ -84,7 +84,7 @@ async def test_a_swapped_fingerprint_is_refused(log: Log) -> None:
         return encode_envelope(SignedEnvelope(payload=forged, signature=envelope.signature))
 
     rendezvous.tamper = swap
-    await no_links(await with_networks(rendezvous, lambda: log.says("the signature of an offer is not its sender's")))
+    await no_links(await with_networks(rendezvous, lambda: log.says("the signature of the offer is not its sender's")))
 
 
 async def test_an_envelope_signed_by_the_hub_itself_is_refused(log: Log) -> None:
@@ -95,7 +95,7 @@ async def test_an_envelope_signed_by_the_hub_itself_is_refused(log: Log) -> None
         return encode_envelope(SignedEnvelope(payload=envelope.payload, signature=hub.sign(envelope.payload)))
 
     rendezvous.tamper = resign
-    await no_links(await with_networks(rendezvous, lambda: log.says("the signature of an offer is not its sender's")))
+    await no_links(await with_networks(rendezvous, lambda: log.says("the signature of the offer is not its sender's")))
 
 
 async def test_another_run_is_refused(log: Log) -> None:

@@ -1,8 +1,16 @@
 import pytest
 
 from engine.identity.keys import Identity
-from engine.signaling.envelope import CLOCK_SKEW_SECONDS, LIFETIME_SECONDS, make_answer, make_offer, seal_description
+from engine.signaling.envelope import (
+    CLOCK_SKEW_SECONDS,
+    LIFETIME_SECONDS,
+    make_answer,
+    make_call,
+    make_offer,
+    seal_description,
+)
 from engine.signaling.machine import (
+    CALL_SPACING_SECONDS,
     FIRST_RETRY_SECONDS,
     LONGEST_RETRY_SECONDS,
     STABLE_SECONDS,
@@ -10,6 +18,7 @@ from engine.signaling.machine import (
     Action,
     IntroductionMachine,
     MakeAnswer,
+    MakeCall,
     MakeOffer,
     Phase,
     SendPayload,
@@ -98,7 +107,7 @@ def test_a_swapped_fingerprint_breaks_the_signature() -> None:
     swapped = envelope.payload.replace(FINGERPRINT.encode(), b":".join([b"CD"] * 32))
     assert swapped != envelope.payload
     forged = encode_envelope(SignedEnvelope(payload=swapped, signature=envelope.signature))
-    with pytest.raises(SignalingError, match="signature of an offer is not its sender's"):
+    with pytest.raises(SignalingError, match="signature of the offer is not its sender's"):
         pair.large.on_envelope(SMALL.peer_id, forged, 0.0, WALL)
     assert pair.large.phase(SMALL.peer_id) is Phase.IDLE
     assert isinstance(offer, Offer)
@@ -175,7 +184,7 @@ def test_the_dtls_role_fits_the_kind(kind: str, setup: str) -> None:
     answer = make_answer(LARGE, offer, b"h" * 32, b"1" * 16, sdp_text(setup=setup), WALL)
     sender, receiver = (SMALL, LARGE) if kind == "offer" else (LARGE, SMALL)
     payload, _ = seal_description(offer if kind == "offer" else answer, sender)
-    with pytest.raises(SignalingError, match=f"an {kind} has the DTLS role {setup}"):
+    with pytest.raises(SignalingError, match=f"the {kind} has the DTLS role {setup}"):
         machine(receiver).on_envelope(sender.peer_id, payload, 0.0, WALL)
 
 
@@ -283,3 +292,95 @@ def test_joining_again_leaves_good_links_alone() -> None:
     pair.connect()
     assert pair.small.on_joined((LARGE.peer_id,), 5.0) == []
     assert pair.small.on_present(LARGE.peer_id, 5.0) == []
+
+
+def a_call(nonce: bytes = b"9" * 16) -> bytes:
+    return payload_of(machine(LARGE).call(SMALL.peer_id, nonce, WALL))
+
+
+def test_the_larger_id_calls_when_a_link_that_was_wanted_is_gone() -> None:
+    pair = Pair()
+    pair.connect()
+    actions = pair.large.on_failed(SMALL.peer_id, pair.answer_attempt, 40.0, wanted=True)
+    assert actions == [MakeCall(SMALL.peer_id)]
+    assert pair.large.on_failed(SMALL.peer_id, pair.answer_attempt, 41.0, wanted=True) == []
+    call = payload_of(pair.large.call(SMALL.peer_id, b"9" * 16, WALL))
+    gave_up, again = pair.small.on_envelope(LARGE.peer_id, call, 40.0, WALL)
+    assert gave_up == Abandon(LARGE.peer_id, pair.offer_attempt, "the other computer lost the connection")
+    assert isinstance(again, MakeOffer)
+
+
+def test_the_smaller_id_and_an_unwanted_end_call_nobody() -> None:
+    pair = Pair()
+    pair.connect()
+    assert pair.small.on_failed(LARGE.peer_id, pair.offer_attempt, 40.0, wanted=True) == []
+    assert pair.large.on_failed(SMALL.peer_id, pair.answer_attempt, 40.0) == []
+
+
+def test_a_call_waits_for_the_room() -> None:
+    pair = Pair()
+    pair.connect()
+    pair.large.on_lost()
+    assert pair.large.on_failed(SMALL.peer_id, pair.answer_attempt, 40.0, wanted=True, moved=True) == []
+    assert pair.large.on_joined((SMALL.peer_id,), 50.0) == [MakeCall(SMALL.peer_id)]
+    assert pair.large.on_joined((SMALL.peer_id,), 51.0) == []
+
+
+def test_an_offer_that_comes_first_makes_the_call_needless() -> None:
+    pair = Pair()
+    pair.connect()
+    pair.large.on_lost()
+    pair.large.on_failed(SMALL.peer_id, pair.answer_attempt, 40.0, wanted=True)
+    pair.small.on_failed(LARGE.peer_id, pair.offer_attempt, 40.0)
+    again = only(pair.small.on_tick(60.0))
+    assert isinstance(again, MakeOffer)
+    offer = payload_of(pair.small.on_local_sdp(LARGE.peer_id, again.attempt, OFFER_SDP, b"3" * 16, WALL))
+    pair.large.on_envelope(SMALL.peer_id, offer, 60.0, WALL)
+    assert pair.large.on_joined((SMALL.peer_id,), 61.0) == []
+
+
+def test_a_call_during_a_try_or_just_after_one_changes_little() -> None:
+    pair = Pair()
+    pair.offer()
+    assert pair.small.on_envelope(LARGE.peer_id, a_call(b"7" * 16), 0.5, WALL) == []
+    pair.small.on_failed(LARGE.peer_id, pair.offer_attempt, 1.0)
+    now = 0.0
+    for _ in range(6):
+        now += 100.0
+        again = only(pair.small.on_tick(now))
+        assert isinstance(again, MakeOffer)
+        pair.small.on_failed(LARGE.peer_id, again.attempt, now)
+    assert pair.small.on_envelope(LARGE.peer_id, a_call(b"8" * 16), now + 0.5, WALL) == []
+    assert pair.small.wake_at() == now + CALL_SPACING_SECONDS
+
+
+def test_a_call_from_the_smaller_id_is_refused() -> None:
+    call, _ = seal_description(make_call(SMALL, LARGE.peer_id, RUN, b"1" * 16, WALL), SMALL)
+    with pytest.raises(SignalingError, match="smaller peer id"):
+        machine(LARGE).on_envelope(SMALL.peer_id, call, 0.0, WALL)
+
+
+def test_a_repeated_call_is_refused() -> None:
+    pair = Pair()
+    pair.connect()
+    call = a_call()
+    assert len(pair.small.on_envelope(LARGE.peer_id, call, 50.0, WALL)) == 2
+    with pytest.raises(SignalingError):
+        pair.small.on_envelope(LARGE.peer_id, call, 90.0, WALL)
+
+
+def test_a_computer_that_moved_offers_again_at_once() -> None:
+    pair = Pair()
+    pair.connect()
+    pair.small.on_failed(LARGE.peer_id, pair.offer_attempt, 5.0, wanted=True, moved=True)
+    assert pair.small.wake_at() == 5.0
+    assert isinstance(only(pair.small.on_tick(5.0)), MakeOffer)
+
+
+def test_a_computer_that_moved_and_lost_the_room_offers_once_it_is_back() -> None:
+    pair = Pair()
+    pair.connect()
+    pair.small.on_lost()
+    pair.small.on_failed(LARGE.peer_id, pair.offer_attempt, 5.0, moved=True)
+    assert pair.small.on_tick(9.0) == []
+    assert isinstance(only(pair.small.on_joined((LARGE.peer_id,), 10.0)), MakeOffer)

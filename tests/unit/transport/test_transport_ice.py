@@ -55,7 +55,7 @@ def test_many_interfaces_do_not_make_many_candidates(monkeypatch: pytest.MonkeyP
     def many(use_ipv4: bool, use_ipv6: bool) -> list[str]:
         return ["169.254.1.1", "fe80::1", *(f"10.0.0.{n}" for n in range(1, 50))]
 
-    monkeypatch.setattr("engine.transport.ice._library_addresses", many)
+    monkeypatch.setattr("engine.transport.ice.library_addresses", many)
     with gathering(loopback_only=False):
         addresses = aioice.ice.get_host_addresses(use_ipv4=True, use_ipv6=True)
     assert addresses == [f"10.0.0.{n}" for n in range(1, MAX_HOST_ADDRESSES + 1)]
