@@ -2,7 +2,7 @@
 # .venv\Scripts\pip install -e .[dev] -c constraints.txt, then .venv\Scripts\potluck demo, .venv\Scripts\pytest, ...
 
 .DEFAULT_GOAL := help
-.PHONY: help venv system demo test check format bench-overhead bench-governor bench-link bench-install lab dist clean
+.PHONY: help venv system demo test check format bench-overhead bench-governor bench-link bench-install lab lab-faults dist clean
 
 BIN := .venv/bin
 STAMP := .venv/.installed
@@ -51,6 +51,9 @@ bench-link: venv system ## What a link makes of lines with delay and losses, in 
 
 lab: venv system ## Which pairs of home routers connect, in network namespaces (root); a table and one JSON line
 	@$(BIN)/python -m tests.lab.matrix $(ARGS)
+
+lab-faults: venv system ## What links make of cut lines, new addresses, a dead hub or relay, rubbish and floods (root; about 6 minutes)
+	@$(BIN)/python -m tests.lab.faults $(ARGS)
 
 dist: venv ## Build the packages that this system can build, into dist/, with checksums
 	@$(BIN)/python packaging/linux/build_deb.py dist

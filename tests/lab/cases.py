@@ -125,6 +125,14 @@ class Process:
             self._process.stdout.close()
 
 
+@dataclass(frozen=True)
+class PublicSide:
+    """What runs there."""
+
+    hub: Process
+    relay: subprocess.Popen[bytes]
+
+
 @dataclass
 class Meeting:
     """How a pair of homes met."""
@@ -136,14 +144,14 @@ class Meeting:
 
 
 @contextlib.contextmanager
-def a_public_side(lab: Lab, folder: Path, servers: tuple[IceServer, ...] | None = None) -> Iterator[Process]:
+def a_public_side(lab: Lab, folder: Path, servers: tuple[IceServer, ...] | None = None) -> Iterator[PublicSide]:
     """coturn and the hub."""
     told = msgspec.json.encode(ice_servers() if servers is None else servers).decode()
-    with a_turn_server(lab, folder):
+    with a_turn_server(lab, folder) as relay:
         hub = Process(lab.serve(sys.executable, "-m", "tests.lab.hub", str(folder), told), folder / "hub.log")
         try:
             hub.line(START_SECONDS)
-            yield hub
+            yield PublicSide(hub, relay)
         finally:
             hub.close()
 
