@@ -9,7 +9,8 @@ from app.pages.setting_amounts import GIGABYTE, OptionalAmountRow, Unit
 from app.pages.setting_choices import ChoiceRow
 from app.pages.setting_rows import Rows, SettingRow, SwitchRow
 from app.pages.setting_schedule import ScheduleRow
-from app.words import setting_label
+from app.words import setting_label, translate
+from engine.contract.link_words import address_text, reachability_text
 from engine.contract.settings import DATA_CAP_BOUNDS
 from engine.contract.snapshot import EngineState
 
@@ -31,7 +32,8 @@ def network_rows(context: Context, limits: tuple[SettingRow, SettingRow], hub: S
     days = ChoiceRow(context, "data_cap_days", setting_label("data_cap_days"), CAP_DAYS, days_text, days_effect)
     metered = SwitchRow(context, "pause_on_metered", setting_label("pause_on_metered"), metered_effect)
     hours = ScheduleRow(context, "network_schedule", setting_label("network_schedule"))
-    return [limits, (cap, days), metered, hours, hub]
+    hidden = SwitchRow(context, "relay_only", setting_label("relay_only"), address_effect)
+    return [limits, (cap, days), metered, hours, hidden, hub]
 
 
 def days_text(days: int) -> str:
@@ -44,7 +46,7 @@ def data_effect(state: EngineState) -> str:
     cap, used = state.settings.data_cap_bytes, state.governor.data_used_bytes
     days = days_text(state.settings.data_cap_days)
     if used is None:
-        return say("settings", "Counts what is sent and received.")
+        return say("settings", "Counts what is sent and received over the internet.")
     if cap is None:
         return say("settings", "{used} were sent and received in {days}.").format(used=size(used), days=days)
     text = say("settings", "{used} of it were sent and received in {days}, {share}. Training stops at the limit.")
@@ -56,6 +58,12 @@ def days_effect(state: EngineState) -> str:
     if state.settings.data_cap_bytes is None:
         return say("settings", "Has no effect now: there is no data limit.")
     return say("settings", "What is older than that no longer counts.")
+
+
+def address_effect(state: EngineState) -> str:
+    """Who sees this computer's address, and what the router lets through."""
+    seen = address_text(state.session, relay_only=state.settings.relay_only, translate=translate)
+    return f"{seen} {reachability_text(state.session, translate)}"
 
 
 def metered_effect(state: EngineState) -> str:

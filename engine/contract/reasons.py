@@ -34,6 +34,7 @@ class ReasonCode(StrEnum):
     WAITING_TO_JOIN = "waiting_to_join"
     LOOKING_FOR_PEERS = "looking_for_peers"
     PEERS_NOT_REACHABLE = "peers_not_reachable"
+    NO_RELAY = "no_relay"
     FETCHING_MODEL = "fetching_model"
     STARTING_WORKER = "starting_worker"
     WORKER_RESTARTING = "worker_restarting"

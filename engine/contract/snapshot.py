@@ -159,6 +159,9 @@ class SessionState(Node, frozen=True, kw_only=True):
     checkpoint_step: int | None = None
     checkpoint_at: float | None = None
     peers: tuple[PeerInfo, ...] = ()
+    reachability: str = "unknown"  # what routers do to this computer's UDP: a Mapping of the transport
+    relay_offered: bool = False
+    lacks_relay: bool = False  # only relays may be used, and the hub offers none
     link_notes: tuple[LinkNote, ...] = ()  # the latest last
     upload_bytes_per_second: float | None = None  # what the line was seen to do, within the limits
     download_bytes_per_second: float | None = None
@@ -286,6 +289,7 @@ class Settings(Node, frozen=True, kw_only=True):
     data_cap_bytes: int | None = 50_000_000_000  # sent and received in `data_cap_days`
     data_cap_days: int = 30
     pause_on_metered: bool = True
+    relay_only: bool = False  # other computers see a relay's address instead of this one's
     heat_target_cpu_celsius: int = 80
     heat_target_gpu_celsius: int = 75
     start_delay_seconds: int = 0

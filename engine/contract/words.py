@@ -103,6 +103,7 @@ CAUSES: Final[Mapping[ReasonCode, Templates]] = {
         "{others} other computers were found; none could be connected yet.",
         "Another computer was found; it could not be connected yet.",
     ),
+    ReasonCode.NO_RELAY: ("This computer's address is to stay hidden, and the hub offers no relay.",),
     ReasonCode.FETCHING_MODEL: (
         "About {percent} % of the shared model is here.",
         "The shared model comes from another computer.",
@@ -182,6 +183,7 @@ NEXT: Final[Mapping[ReasonCode, Templates]] = {
     ReasonCode.HUB_UNREACHABLE: ("Potluck keeps trying.",),
     ReasonCode.WAITING_TO_JOIN: ("Potluck keeps trying.",),
     ReasonCode.PEERS_NOT_REACHABLE: ("Potluck keeps trying.",),
+    ReasonCode.NO_RELAY: ("Choose another hub, or let others see the address: Settings, Network.",),
     ReasonCode.LOOKING_FOR_PEERS: (
         "Training starts when {minimum_peers} take part.",
         "Training starts when some are found.",
@@ -395,6 +397,7 @@ SETTING_LABELS: Final[Mapping[str, str]] = {
     "data_cap_bytes": "Data limit",
     "data_cap_days": "Days of the data limit",
     "pause_on_metered": "Pause on metered networks",
+    "relay_only": "Hide this computer's address from others",
     "heat_target_cpu_celsius": "Processor temperature to hold",
     "heat_target_gpu_celsius": "Graphics card temperature to hold",
     "start_delay_seconds": "Wait after the start",

@@ -255,6 +255,7 @@ class Guest:
             upload_bytes_per_second=self._host.settings.upload_limit_bytes_per_second,
             download_bytes_per_second=self._host.settings.download_limit_bytes_per_second,
             gpu_duty=_stepped(decision.gpu_duty),
+            relay_only=self._host.settings.relay_only,
             gentle=decision.profile is Profile.IN_USE,
         )
 

@@ -7,6 +7,7 @@ from typing import Final
 from engine.contract.snapshot import LinkNote
 from engine.core.clock import Clock
 from engine.runtime.peers import PeerTable
+from engine.runtime.session_events import Limits
 from engine.transport.base import LinkDown, LinkUp, PathKind, PeerId, PeerNetwork
 from engine.wire.messages import MAX_LINE_PROBE_BYTES, LineProbe
 
@@ -26,6 +27,8 @@ class LinkBook:
         self._notes: deque[LinkNote] = deque(maxlen=KEPT_NOTES)
         self._up_since: dict[PeerId, float] = {}
         self._probed = False
+        self._up_limit: int | None = None
+        self._down_limit: int | None = None
 
     @property
     def notes(self) -> tuple[LinkNote, ...]:
@@ -47,12 +50,18 @@ class LinkBook:
         note = LinkNote(at=self._clock.now(), peer_id=peer, what=what, path=path, code=code, lost_bytes=lost_bytes)
         self._notes.append(note)
 
-    def figures(self, upload_limit: int | None, download_limit: int | None) -> tuple[float, float]:
+    def limit(self, limits: Limits) -> None:
+        """What the user allows the network, from now on."""
+        self._up_limit, self._down_limit = limits.upload_bytes_per_second, limits.download_bytes_per_second
+        self._network.set_limits(self._up_limit, self._down_limit)
+        self._network.set_relay_only(limits.relay_only)
+
+    def figures(self) -> tuple[float, float]:
         """Bytes a second up and down as told to others, 0.0 where not measured; no more than the user allows."""
         line = self._network.line()
         return (
-            _within(line.upload_bytes_per_second, upload_limit),
-            _within(line.download_bytes_per_second, download_limit),
+            _within(line.upload_bytes_per_second, self._up_limit),
+            _within(line.download_bytes_per_second, self._down_limit),
         )
 
     def probe(self, peers: PeerTable, now: float) -> None:

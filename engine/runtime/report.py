@@ -74,7 +74,7 @@ class SessionReport:
     ) -> SessionState:
         """The contract's view. `swarm` is (samples accumulated by all, samples a second of all); `line` is up, down."""
         project, model, trainer, traffic = parts.project, parts.model, parts.trainer, parts.network.traffic()
-        manifest = project.manifest
+        manifest, way = project.manifest, parts.network.reachability()
         tokens_per_sample = manifest.data.sequence_length
         return SessionState(
             project_id=project.project_id,
@@ -105,6 +105,9 @@ class SessionReport:
             checkpoint_step=model.saved_step,
             checkpoint_at=self.checkpoint_at,
             peers=peers,
+            reachability=str(way.mapping),
+            relay_offered=way.relay_offered,
+            lacks_relay=parts.network.lacks_relay,
             link_notes=links.notes,
             upload_bytes_per_second=line[0] or None,
             download_bytes_per_second=line[1] or None,

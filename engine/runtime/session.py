@@ -10,7 +10,6 @@ import logging
 import math
 import secrets
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Final
 
 from engine.averaging.effects import Committed, Discarded, Missed, RoundMessage, RoundResult, RoundSetup
@@ -36,6 +35,7 @@ from engine.runtime.session_events import (
     SessionEvent,
     WatcherChange,
     WorkerRestart,
+    work_of,
 )
 from engine.runtime.trainer import TrainerEvent, TrainerGivenUp, TrainerLost, TrainerReady, TrainerWantsRest
 from engine.runtime.work import Work
@@ -141,6 +141,7 @@ class Session:
                 await self._load()
                 self._tasks.spawn("network", self._pump(parts.network.events()))
                 self._tasks.spawn("worker", self._pump(parts.trainer.events()))
+                self._links.limit(self._limits)
                 await self._work.limit(self._limits)
                 await parts.trainer.start()
                 await parts.rendezvous.start()
@@ -353,7 +354,7 @@ class Session:
             if not await self._work.rests(event):
                 await self._resume_training(keep=True)
             return
-        self._round.on_frozen(event, self._line()[0], now)
+        self._round.on_frozen(event, self._links.figures()[0], now)
 
     async def _on_command(self, event: SessionEvent, now: float) -> None:
         match event:
@@ -374,9 +375,8 @@ class Session:
 
     async def _on_limits(self, limits: Limits) -> None:
         before, self._limits = self._limits, limits
-        up, down = limits.upload_bytes_per_second, limits.download_bytes_per_second
-        self._parts.network.set_limits(up, down)
-        if replace(before, upload_bytes_per_second=up, download_bytes_per_second=down) != limits:
+        self._links.limit(self._limits)
+        if work_of(before) != work_of(limits):
             await self._work.limit(limits)
             self._report.speed.restart()
             self._say_soon = True
@@ -558,12 +558,9 @@ class Session:
             self._said_at, self._say_soon, self._say_at_once = now, False, False
             self._peers.broadcast(progress)
 
-    def _line(self) -> tuple[float, float]:
-        return self._links.figures(self._limits.upload_bytes_per_second, self._limits.download_bytes_per_second)
-
     def _progress(self, now: float) -> Progress:
         model = self._parts.model
-        measured, line = self._measuring.mine, self._line()
+        measured, line = self._measuring.mine, self._links.figures()
         self._sequence += 1
         rate = self._report.speed.samples_per_second if self._work.computing else None
         return Progress(
@@ -593,6 +590,6 @@ class Session:
                 agreeing_count(self._peers, known, parts.model),
                 self._round is not None and now - self._round.started_at > ROUND_SHOWN_AFTER_SECONDS,
                 self._links,
-                self._line(),
+                self._links.figures(),
             )
         )

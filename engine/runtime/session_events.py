@@ -19,7 +19,13 @@ class Limits:
     upload_bytes_per_second: int | None = None
     download_bytes_per_second: int | None = None
     gpu_duty: float | None = None  # share of the time on a graphics processor, 0 leaves it; None: as `duty`
+    relay_only: bool = False  # no other computer may see this one's address
     gentle: bool = False  # leave the fast cores to the user
+
+
+def work_of(limits: Limits) -> tuple[float, int, float | None, bool]:
+    """The part that is the worker's."""
+    return limits.duty, limits.threads, limits.gpu_duty, limits.gentle
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,8 @@ def _judge_session(session: SessionState, what: Circumstances) -> tuple[RunState
     if len(session.peers) + 1 < what.minimum_peers:
         if not what.hub.connected and what.hub.detail:
             return RunState.WAITING, Reason(code=ReasonCode.HUB_UNREACHABLE, params={"url": what.hub.url})
+        if session.lacks_relay:
+            return RunState.WAITING, Reason(code=ReasonCode.NO_RELAY)
         if what.others_unmet and not session.peers:
             others: dict[str, Scalar] = {"others": what.others_unmet} if what.others_unmet > 1 else {}
             return RunState.WAITING, Reason(code=ReasonCode.PEERS_NOT_REACHABLE, params=others)

@@ -3,9 +3,13 @@
 import datetime
 from typing import Final
 
-from engine.contract.snapshot import EngineState, KitState, ProjectCard, SessionState
+from engine.contract.link_words import end_text, reachability_text
+from engine.contract.snapshot import EngineState, KitState, LinkNote, ProjectCard, SessionState
 from engine.contract.words import problem_sentences, status_sentence
 from engine.kit.errors import sentence_of
+
+SHOWN_ENDS: Final = 3
+"""Of links that ended, the latest."""
 
 _PROCESSORS: Final = {
     "cpu": "the processor",
@@ -58,10 +62,22 @@ def _session_lines(session: SessionState) -> list[str]:
         f"{number(session.held_out_loss, 'nats', 3)} on held-out text",
         f"This computer   {speed}, {session.my_samples} of {session.target_batch_samples} samples in this round",
     ]
+    lines.append(f"Reached    {reachability_text(session)}")
     for peer in session.peers:
         who = peer.name or peer.peer_id[:8]
         lines.append(f"Other      {who}, {peer.path}, step {'?' if peer.global_step is None else peer.global_step}")
+    downs = [note for note in session.link_notes if note.what == "down"][-SHOWN_ENDS:]
+    lines += [f"Lost       {note.peer_id[:8]} at {_time(note.at)}: {_end(note)}" for note in downs]
     return lines
+
+
+def _time(at: float) -> str:
+    return f"{datetime.datetime.fromtimestamp(at).astimezone():%H:%M:%S}"
+
+
+def _end(note: LinkNote) -> str:
+    lost = f" {note.lost_bytes / 1e6:.1f} MB were on their way." if note.lost_bytes else ""
+    return end_text(note.code) + lost
 
 
 def projects_text(state: EngineState) -> str:

@@ -50,7 +50,9 @@ class Association:
         self.opened = asyncio.Event()
         self._last_wire_bytes = (0, 0)
         self._closing: asyncio.Future[None] | None = None
-        self._connection: RTCPeerConnection | None = RTCPeerConnection(configuration(servers))
+        self._connection: RTCPeerConnection | None = RTCPeerConnection(
+            configuration(servers, relay_only=config.relay_only)
+        )
         self._connection.on("connectionstatechange", self._on_state)
         self._connection.on("datachannel", lambda channel: owner.association_met_strange_channel(self))
         self.channels: dict[int, RTCDataChannel] = {place: self._add_channel(place) for place in channels}

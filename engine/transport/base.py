@@ -44,6 +44,7 @@ class LinkEnd(StrEnum):
     CLOSED = "closed"  # the other computer closed it
     SILENCE = "silence"  # no sign of life
     MOVED = "moved"  # this computer's address changed
+    REROUTED = "rerouted"  # the user wants another kind of way
     FAILED = "failed"  # the connection broke or never came about
     PROTOCOL = "protocol"  # the peer broke the protocol
     SLOW = "slow"  # the peer began a message and did not go on
@@ -112,6 +113,24 @@ class LineFigures:
     download_bytes_per_second: float | None = None
 
 
+class Mapping(StrEnum):
+    """What the routers between this computer and the internet do to its UDP, in the terms of RFC 4787."""
+
+    UNKNOWN = "unknown"  # not asked yet, or too few servers answered to tell
+    NO_UDP = "no_udp"  # nothing gets out, or nothing back
+    NONE = "none"  # the address is this computer's own
+    STEADY = "steady"  # endpoint-independent: one door for all, so others can be let in
+    CHANGING = "changing"  # address- or port-dependent ("symmetric"): a new door for each, so only relays are left
+
+
+@dataclass(frozen=True, slots=True)
+class Reachability:
+    """How others can reach this computer."""
+
+    mapping: Mapping = Mapping.UNKNOWN
+    relay_offered: bool = False  # the hub or the configuration names a relay
+
+
 @dataclass(frozen=True, slots=True)
 class Traffic:
     """Bytes on the wire since the network was made, headers included; what counts against a data cap."""
@@ -164,6 +183,16 @@ class PeerNetwork(Protocol):
 
     def set_limits(self, upload_bytes_per_second: int | None, download_bytes_per_second: int | None) -> None:
         """The user's caps over all links together, except those in the local network; they hold from the next chunk."""
+
+    def set_relay_only(self, wanted: bool) -> None:
+        """Whether peers may see only a relay's address; links that do not fit are made anew."""
+
+    @property
+    def lacks_relay(self) -> bool:
+        """Only relays may be used, and none is known: nothing can be connected."""
+
+    def reachability(self) -> Reachability:
+        """What the router of this computer's home lets through, as far as is known."""
 
     def line(self) -> LineFigures:
         """Of the line to the internet; of the local network while there are only links within it."""

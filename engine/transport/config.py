@@ -18,6 +18,7 @@ class WebRtcConfig:
 
     ice_servers: tuple[IceServer, ...] = ()
     loopback_only: bool = False  # neither gather nor send on any other interface; no servers either
+    relay_only: bool = False  # peers see the address of a relay instead of this computer's; not with `loopback_only`
     connect_timeout_seconds: float = 20.0
     keep_alive_seconds: float = 2.0
     silence_seconds: float = 8.0  # without a sign of life for so long, a link is down

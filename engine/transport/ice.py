@@ -9,6 +9,7 @@ from typing import Final
 
 import aioice.ice
 from aiortc import RTCConfiguration, RTCIceServer, RTCPeerConnection
+from aiortc.rtcconfiguration import RTCIceTransportPolicy
 
 from engine.signaling.messages import IceServer
 from engine.transport.base import PathKind
@@ -49,8 +50,10 @@ def gathering(*, loopback_only: bool) -> Iterator[None]:
         _loopback_only.reset(token)
 
 
-def configuration(servers: tuple[IceServer, ...]) -> RTCConfiguration:
+def configuration(servers: tuple[IceServer, ...], *, relay_only: bool = False) -> RTCConfiguration:
     """aiortc's configuration. Without servers none is asked: aiortc's own default would be a server of Google's.
+
+    `relay_only` gathers and tells no address of this computer's own (RFC 9429 section 3.5.3).
 
     Addresses of servers that make no sense (they come from the hub) are left out.
     """
@@ -59,7 +62,8 @@ def configuration(servers: tuple[IceServer, ...]) -> RTCConfiguration:
         urls = [url for url in server.urls if _SERVER.fullmatch(url)]
         if urls:
             usable.append(RTCIceServer(urls=urls, username=server.username, credential=server.credential))
-    return RTCConfiguration(iceServers=usable)
+    policy = RTCIceTransportPolicy.RELAY if relay_only else RTCIceTransportPolicy.ALL
+    return RTCConfiguration(iceServers=usable, iceTransportPolicy=policy)
 
 
 def path_of(connection: RTCPeerConnection) -> PathKind:

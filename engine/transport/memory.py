@@ -15,6 +15,7 @@ from engine.transport.base import (
     NetworkEvent,
     PathKind,
     PeerId,
+    Reachability,
     Received,
     SentMessage,
     Traffic,
@@ -204,6 +205,18 @@ class MemoryNetwork:
         """See `PeerNetwork`; noted, not applied."""
         self.upload_limit_bytes_per_second = upload_bytes_per_second
         self.download_limit_bytes_per_second = download_bytes_per_second
+
+    def set_relay_only(self, wanted: bool) -> None:
+        """See `PeerNetwork`: there are no addresses to hide."""
+
+    @property
+    def lacks_relay(self) -> bool:
+        """See `PeerNetwork`."""
+        return False
+
+    def reachability(self) -> Reachability:
+        """See `PeerNetwork`."""
+        return Reachability()
 
     def line(self) -> LineFigures:
         """See `PeerNetwork`: memory is no line."""

@@ -48,16 +48,69 @@ def over_tcp(servers: tuple[IceServer, ...]) -> tuple[IceServer, ...]:
     return tuple(kept)
 
 
-class _Asker(asyncio.DatagramProtocol):
+def has_relay(servers: tuple[IceServer, ...]) -> bool:
+    """Whether any of them relays. PURE."""
+    return any(url.startswith(("turn:", "turns:")) for server in servers for url in server.urls)
+
+
+class StunAsker(asyncio.DatagramProtocol):
+    """Sends binding requests from one socket, and keeps how each server saw it."""
+
     def __init__(self) -> None:
-        self.answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.requests: set[bytes] = set()
+        self.seen: dict[tuple[str, int], tuple[str, int]] = {}
+        self.answered = False
+        self._requests: dict[bytes, tuple[str, int]] = {}
+        self._asked: set[tuple[str, int]] = set()
+        self._news = asyncio.Event()
+
+    @property
+    def all_answered(self) -> bool:
+        """Whether every server that could be asked has answered."""
+        return bool(self._asked) and len(self.seen) == len(self._asked)
 
     def datagram_received(self, data: bytes, addr: Any) -> None:
+        """See `asyncio.DatagramProtocol`. What is no answer to a request of ours is passed over."""
         with contextlib.suppress(ValueError):
             message = stun.parse_message(data)
-            if message.transaction_id in self.requests and not self.answered.done():
-                self.answered.set_result(None)
+            place = self._requests.get(message.transaction_id)
+            mapped = message.attributes.get("XOR-MAPPED-ADDRESS") or message.attributes.get("MAPPED-ADDRESS")
+            if place is None:
+                return
+            self.answered = True
+            if place == tuple(addr[:2]) and mapped:
+                self.seen[place] = (str(mapped[0]), int(mapped[1]))
+            self._news.set()
+
+    async def ask(self, transport: asyncio.DatagramTransport, places: tuple[tuple[str, int], ...]) -> None:
+        """Send a request to each server that has not answered."""
+        loop = asyncio.get_running_loop()
+        for host, port in places:
+            with contextlib.suppress(OSError):
+                (_, _, _, _, address), *_ = await loop.getaddrinfo(host, port, family=2)  # IPv4, as the socket is
+                place = (str(address[0]), int(address[1]))
+                self._asked.add(place)
+                if place in self.seen:
+                    continue
+                request = stun.Message(message_method=stun.Method.BINDING, message_class=stun.Class.REQUEST)
+                self._requests[request.transaction_id] = place
+                transport.sendto(bytes(request), address)
+
+    async def answers_within(self, seconds: float) -> None:
+        """Wait for the next answer, but no longer than that."""
+        self._news.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._news.wait()
+
+
+async def a_stun_socket() -> tuple[asyncio.DatagramTransport, StunAsker]:
+    """A UDP socket to ask from.
+
+    Raises:
+        OSError: the system gives none.
+    """
+    loop = asyncio.get_running_loop()
+    return await loop.create_datagram_endpoint(StunAsker, local_addr=("0.0.0.0", 0))  # noqa: S104
 
 
 async def udp_gets_out(servers: tuple[IceServer, ...]) -> bool:
@@ -65,29 +118,18 @@ async def udp_gets_out(servers: tuple[IceServer, ...]) -> bool:
     places = udp_places(servers)
     if not places:
         return True
-    loop = asyncio.get_running_loop()
     try:
-        transport, asker = await loop.create_datagram_endpoint(_Asker, local_addr=("0.0.0.0", 0))  # noqa: S104
+        transport, asker = await a_stun_socket()
     except OSError as error:
         log.info("no UDP socket: %s", error)
         return False
     try:
         async with asyncio.timeout(CHECK_SECONDS):
-            while not asker.answered.done():
-                await _ask(transport, asker, places)
-                await asyncio.wait({asker.answered}, timeout=SEND_AGAIN_SECONDS)
+            while not asker.answered:
+                await asker.ask(transport, places)
+                await asker.answers_within(SEND_AGAIN_SECONDS)
         return True
     except TimeoutError:
         return False
     finally:
         transport.close()
-
-
-async def _ask(transport: asyncio.DatagramTransport, asker: _Asker, places: tuple[tuple[str, int], ...]) -> None:
-    loop = asyncio.get_running_loop()
-    for host, port in places:
-        with contextlib.suppress(OSError):
-            (_, _, _, _, address), *_ = await loop.getaddrinfo(host, port, family=2)  # IPv4, as the socket is
-            request = stun.Message(message_method=stun.Method.BINDING, message_class=stun.Class.REQUEST)
-            asker.requests.add(request.transaction_id)
-            transport.sendto(bytes(request), address)

@@ -43,9 +43,11 @@ from engine.transport.base import (
     LinkStats,
     LinkUp,
     Lost,
+    Mapping,
     NetworkEvent,
     PathKind,
     PeerId,
+    Reachability,
     Received,
     SentMessage,
     Traffic,
@@ -55,12 +57,13 @@ from engine.transport.library import tame_losses
 from engine.transport.link import Link
 from engine.transport.meter import LineRate
 from engine.transport.pacing import DownloadLimit, Pacer
-from engine.transport.servers import over_tcp, udp_gets_out
+from engine.transport.reachability import mapping_of, observe
+from engine.transport.servers import has_relay, over_tcp, udp_gets_out
 from engine.wire.messages import MAX_CONTROL_BYTES
 
 log = logging.getLogger(__name__)
 
-MISSED_ENDS: Final = (LinkEnd.SILENCE, LinkEnd.FAILED, LinkEnd.MOVED)
+MISSED_ENDS: Final = (LinkEnd.SILENCE, LinkEnd.FAILED, LinkEnd.MOVED, LinkEnd.REROUTED)
 """Neither side meant these: the other one may not know yet, and is told."""
 
 LOCAL_PATHS: Final = (PathKind.LOOPBACK, PathKind.LAN)
@@ -90,6 +93,8 @@ class WebRtcNetwork:
         self._events: EventStream[NetworkEvent] = EventStream()
         self._servers = () if config.loopback_only else config.ice_servers
         self._udp_check: asyncio.Task[bool] | None = None
+        self._mapping = Mapping.UNKNOWN
+        self._mapping_check: asyncio.Task[None] | None = None
         self._links: dict[int, Link] = {}  # by attempt, until disposed of
         self._up: dict[PeerId, Link] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -142,6 +147,23 @@ class WebRtcNetwork:
         self._pacer.set_rate(upload_bytes_per_second)
         self._downloads.set_rate(download_bytes_per_second)
 
+    def set_relay_only(self, wanted: bool) -> None:
+        """See `PeerNetwork`."""
+        if wanted == self._config.relay_only or self._config.loopback_only:
+            return
+        self._config = replace(self._config, relay_only=wanted)
+        for link in list(self._links.values()):
+            link.end("the user wants another way", LinkEnd.REROUTED)
+
+    @property
+    def lacks_relay(self) -> bool:
+        """See `PeerNetwork`."""
+        return self._config.relay_only and self._machine.in_room and not has_relay(self._servers)
+
+    def reachability(self) -> Reachability:
+        """See `PeerNetwork`."""
+        return Reachability(self._mapping, has_relay(self._servers))
+
     def line(self) -> LineFigures:
         """See `PeerNetwork`."""
         local = bool(self._up) and all(link.path in LOCAL_PATHS for link in self._up.values())
@@ -160,9 +182,10 @@ class WebRtcNetwork:
         if self._closed:
             return
         self._closed = True
-        if self._udp_check is not None:
-            self._udp_check.cancel()
-            await asyncio.wait({self._udp_check})
+        for check in (self._udp_check, self._mapping_check):
+            if check is not None:
+                check.cancel()
+                await asyncio.wait({check})
         if self._main is not None:
             self._main.cancel()
             await asyncio.wait({self._main})
@@ -241,9 +264,15 @@ class WebRtcNetwork:
 
     def _check_udp(self) -> None:
         """Anew with each visit to the room: this computer may have come to another network."""
-        if self._udp_check is not None:
-            self._udp_check.cancel()
+        for check in (self._udp_check, self._mapping_check):
+            if check is not None:
+                check.cancel()
         self._udp_check = asyncio.create_task(udp_gets_out(self._servers), name="udp check")
+        self._mapping_check = asyncio.create_task(self._check_mapping(), name="mapping check")
+
+    async def _check_mapping(self) -> None:
+        self._mapping = mapping_of(await observe(self._servers))
+        log.info("the routers' mapping: %s", self._mapping)
 
     async def _servers_now(self) -> tuple[IceServer, ...]:
         check = self._udp_check
@@ -276,8 +305,8 @@ class WebRtcNetwork:
         self._wake.set()
 
     def _open(self, peer_id: PeerId, attempt: int, offer: Transport | None) -> None:
-        if self._closed or len(self._links) >= self._config.max_links:
-            log.info("no link to %s: there are %d already", peer_id, len(self._links))
+        if self._closed or len(self._links) >= self._config.max_links or self.lacks_relay:
+            log.info("no link to %s: %s", peer_id, "no relay" if self.lacks_relay else f"{len(self._links)} already")
             self._machine.on_failed(peer_id, attempt, time.monotonic())
             return
         link = self._links[attempt] = Link(peer_id, attempt, self, self._pacer, self._downloads, self._config)
@@ -330,7 +359,7 @@ class WebRtcNetwork:
             self._events.put(LinkDown(link.peer_id, reason, code, lost))
         else:
             log.info("no link to %s: %s", link.peer_id, reason)
-        wanted, moved = code in MISSED_ENDS, code is LinkEnd.MOVED
+        wanted, moved = code in MISSED_ENDS, code in (LinkEnd.MOVED, LinkEnd.REROUTED)
         now = time.monotonic()
         self._perform(self._machine.on_failed(link.peer_id, link.attempt, now, wanted=wanted, moved=moved))
 

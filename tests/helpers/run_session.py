@@ -21,7 +21,16 @@ from engine.runtime.model import ModelState
 from engine.runtime.parts import SessionParts
 from engine.runtime.session import Session
 from engine.runtime.session_events import LeaveRequest
-from engine.transport.base import Lane, LineFigures, NetworkEvent, PeerId, PeerNetwork, SentMessage, Traffic
+from engine.transport.base import (
+    Lane,
+    LineFigures,
+    NetworkEvent,
+    PeerId,
+    PeerNetwork,
+    Reachability,
+    SentMessage,
+    Traffic,
+)
 from engine.transport.memory import MemoryHub
 from engine.wire.codec import decode
 from engine.wire.messages import PeerMessage
@@ -146,6 +155,16 @@ class TappedNetwork:
 
     def set_limits(self, upload_bytes_per_second: int | None, download_bytes_per_second: int | None) -> None:
         self._inner.set_limits(upload_bytes_per_second, download_bytes_per_second)
+
+    def set_relay_only(self, wanted: bool) -> None:
+        self._inner.set_relay_only(wanted)
+
+    @property
+    def lacks_relay(self) -> bool:
+        return self._inner.lacks_relay
+
+    def reachability(self) -> Reachability:
+        return self._inner.reachability()
 
     def line(self) -> LineFigures:
         return self._inner.line()

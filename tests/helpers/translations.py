@@ -1,6 +1,6 @@
 """Brings resources/translations up to date: `python -m tests.helpers.translations`.
 
-Finds every text of the window (`say(...)`) and every template of `engine.contract.words`, writes them to the .ts files
+Finds every text of the window (`say(...)`) and every template of the contract's words, writes them to the .ts files
 that exist, and compiles those. English holds plural forms only, since the texts themselves are English. lupdate's own
 parser misses calls whose arguments are not plain names, so it is given a file with one plain call for each text.
 """
@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from engine.contract.link_words import all_link_templates
 from engine.contract.words import all_templates
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,7 +37,7 @@ def found_texts() -> list[Found]:
         ValueError: a call whose context or text is not written out.
     """
     texts = [text for path in sorted((ROOT / "app").rglob("*.py")) for text in _texts_in(path)]
-    texts += [Found("words", template, False) for template in all_templates()]
+    texts += [Found("words", template, False) for template in (*all_templates(), *all_link_templates())]
     return list(dict.fromkeys(texts))
 
 

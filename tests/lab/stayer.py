@@ -1,8 +1,8 @@
-"""A home's computer that stays: `python -m tests.lab.stayer NUMBER [rubbish]`. Every line of output is JSON.
+"""A home's computer that stays: `python -m tests.lab.stayer NUMBER [rubbish] [hidden]`. Output is JSON lines.
 
 It keeps links to whoever is in the room, sends 64 KiB of bulk over each twice a second, and tells each change of a link
-and, once a second, its memory. With `rubbish` it sends what is no frame, as fast as the line takes it. Ends with its
-parent.
+and, once a second, its memory. With `rubbish` it sends what is no frame, as fast as the line takes it, with
+`hidden` it lets nobody see its address. Ends with its parent.
 """
 
 import asyncio
@@ -19,9 +19,11 @@ from engine.hub.client import HubClient
 from engine.hub.errors import HubError
 from engine.manifest.verify import open_signed
 from engine.signaling.client import HubRoom
+from engine.signaling.sdp import parse_sdp
 from engine.transport.association import BULK
 from engine.transport.base import LinkDown, LinkUp, NetworkEvent
 from engine.transport.config import WebRtcConfig
+from engine.transport.link import Link
 from engine.wire.messages import LineProbe
 from tests.helpers.hub_samples import sealed
 from tests.helpers.mesh_node import MeshNode
@@ -43,7 +45,7 @@ def tell_event(event: NetworkEvent) -> None:
         told("down", peer=NAMES[event.peer_id], code=str(event.code), reason=event.reason, lost_bytes=lost)
 
 
-async def main(number: int, *, rubbish: bool) -> None:
+async def main(number: int, *, rubbish: bool, hidden: bool) -> None:
     """Until standard input ends."""
     me, publisher = identity(number), identity(1000)
     project = sealed(publisher, name="lab")
@@ -53,6 +55,8 @@ async def main(number: int, *, rubbish: bool) -> None:
             await HubClient(HUB_URL, publisher, http).publish(project)
         room = HubRoom(HUB_URL, verified.project_id, me, http)
         node = MeshNode(me, verified.manifest_hash, room, WebRtcConfig(), tasks, on_event=tell_event)
+        node.network.set_relay_only(hidden)
+        _tell_addresses(node)
         told("start")
         tasks.spawn("node", node.run())
         tasks.spawn("traffic", _rubbish(node) if rubbish else _traffic(node))
@@ -60,6 +64,17 @@ async def main(number: int, *, rubbish: bool) -> None:
         await asyncio.to_thread(sys.stdin.read)
         await node.network.close()
     told("end")
+
+
+def _tell_addresses(node: MeshNode) -> None:
+    """A line for each session description that leaves this computer: the addresses in it."""
+    pass_on = node.network.link_has_sdp
+
+    def tell(link: Link, sdp: str) -> None:
+        told("sdp", hosts=sorted({candidate.host for candidate in parse_sdp(sdp).candidates}), text=sdp)
+        pass_on(link, sdp)
+
+    node.network.link_has_sdp = tell  # type: ignore[method-assign]
 
 
 async def _traffic(node: MeshNode) -> None:
@@ -102,4 +117,4 @@ async def _tell_memory(node: MeshNode) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(int(sys.argv[1]), rubbish="rubbish" in sys.argv[2:]))
+    asyncio.run(main(int(sys.argv[1]), rubbish="rubbish" in sys.argv[2:], hidden="hidden" in sys.argv[2:]))

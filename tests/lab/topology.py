@@ -228,16 +228,27 @@ TURN_SECRET: Final = "of the lab only"
 
 
 @contextlib.contextmanager
-def a_turn_server(lab: Lab, folder: Path, more: Sequence[str] = ()) -> Iterator[subprocess.Popen[bytes]]:
+def a_turn_server(
+    lab: Lab, folder: Path, more: Sequence[str] = (), port: int = 3478
+) -> Iterator[subprocess.Popen[bytes]]:
     """coturn on the public side, with the REST scheme's shared secret."""
     settings = [
-        *("--listening-ip", SERVER_ADDRESS, "--relay-ip", SERVER_ADDRESS, "--listening-port", "3478"),
+        *("--listening-ip", SERVER_ADDRESS, "--relay-ip", SERVER_ADDRESS, "--listening-port", str(port)),
         *("--use-auth-secret", "--static-auth-secret", TURN_SECRET, "--realm", "potluck.test"),
         *("--no-tls", "--no-dtls", "--no-cli", "--no-multicast-peers", "--fingerprint", "--log-file", "stdout"),
-        *("--min-port", "50000", "--max-port", "50999", "--pidfile", str(folder / "turn.pid"), "-c", os.devnull),
+        *(
+            "--min-port",
+            "50000",
+            "--max-port",
+            "50999",
+            "--pidfile",
+            str(folder / f"turn-{port}.pid"),
+            "-c",
+            os.devnull,
+        ),
     ]
     command = lab.serve("turnserver", *settings, *more)
-    with (folder / "turn.log").open("wb") as log:
+    with (folder / f"turn-{port}.log").open("wb") as log:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         try:
             yield process

@@ -61,6 +61,11 @@ PAUSED = Decision(RunLevel.STOPPED, 0.0, 1, (Reason(code=ReasonCode.USER_PAUSED)
         ({"session": None, "unusable": FULL}, RunState.WAITING, [ReasonCode.DISK_FULL]),
         ({"session": None, "unusable": FULL, "decision": PAUSED}, RunState.PAUSED, [ReasonCode.USER_PAUSED]),
         ({"session": session(peers=()), "others_unmet": 2}, RunState.WAITING, [ReasonCode.PEERS_NOT_REACHABLE]),
+        (
+            {"session": session(peers=(), lacks_relay=True), "others_unmet": 2},
+            RunState.WAITING,
+            [ReasonCode.NO_RELAY],
+        ),
         ({"minimum_peers": 3, "others_unmet": 2}, RunState.WAITING, [ReasonCode.LOOKING_FOR_PEERS]),
         ({"decision": PAUSED}, RunState.PAUSED, [ReasonCode.USER_PAUSED]),
         ({"session": None}, RunState.CONNECTING, [ReasonCode.LOOKING_FOR_PEERS]),
