@@ -129,6 +129,28 @@ def measure(shape: Shape, *, plain: bool = False, busy: bool = False) -> dict[st
                 process.wait()
 
 
+def plain_library(shape: Shape) -> dict[str, Any]:
+    """The same line with one data channel of the library as it comes: no lanes, no pacing, no framing."""
+    with tempfile.TemporaryDirectory() as temporary, a_line(shape, Path(temporary)) as names:
+        folder, ends = Path(temporary), []
+        try:
+            for name, command in zip(names, ("send", "take"), strict=True):
+                argv = within(name, sys.executable, "-m", "tests.lab.plain", command, str(SECONDS))
+                ends.append(Process(argv, folder / f"{command}.log"))
+            sender, taker = ends
+            taker.say(sdp=sender.until("description", 40)["sdp"])
+            sender.say(sdp=taker.until("description", 40)["sdp"])
+            cpu = [end.until("end", SECONDS + 60)["cpu_seconds"] for end in (taker, sender)]
+            figures = _rates([event for event in taker.seen if event["event"] == "taken"], cpu[::-1])
+        finally:
+            for end in ends:
+                end.close()
+    figures["share_of_attainable"] = rounded(
+        figures.get("steady_bits_per_second", 0.0) / (shape.bits_per_second * HEADER_TAX)
+    )
+    return figures
+
+
 _BUSY: Final = [
     "nice",
     "-n",
@@ -224,6 +246,9 @@ def main() -> int:
     say("one association without pacing, for comparison")
     figures["one_association_clean_50"] = measure(CASES[0][1], plain=True)
     figures["one_association_loss_1_percent_50"] = measure(CASES[2][1], plain=True)
+    say("one data channel of the library as it comes")
+    for name, shape, _ in CASES:
+        figures[f"plain_aiortc_{name}"] = plain_library(shape)
     say("with every core busy")
     figures["busy_clean_50"] = measure(CASES[0][1], busy=True)
     kept = figures["busy_clean_50"]["share_of_attainable"] / figures["clean_50"]["share_of_attainable"]

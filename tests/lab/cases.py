@@ -99,6 +99,12 @@ class Process:
             if found["event"] == event:
                 return dict(found)
 
+    def say(self, **message: Any) -> None:
+        """A line of JSON to its standard input."""
+        if self._process.stdin is not None:
+            self._process.stdin.write(msgspec.json.encode(message).decode() + "\n")
+            self._process.stdin.flush()
+
     def last_words(self) -> str:
         """Of its log."""
         return self.log.read_text(errors="replace")[-600:]
