@@ -2,7 +2,10 @@
 
 import math
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
+
+from engine.averaging.codecs.base import CodecId
 
 MAX_MEMBER_SAMPLES: Final = 2**24
 """A contribution of more samples is refused: up to here counts are exact in float32 and sums cannot overflow."""
@@ -87,6 +90,24 @@ def deadlines_for(vector_length: int, slowest_bytes_per_second: float = 64_000.0
     )
 
 
+class Exchange(StrEnum):
+    """How a project's gradients travel; the manifest says so."""
+
+    FLOAT32 = "float32"  # exact
+    FLOAT16 = "float16"
+    INT8 = "int8"  # whatever the lines, with error feedback; small parts are written finer
+    AUTO = "auto"  # float16 on fast lines, int8 on others
+
+
+ALLOWED_CODECS: Final[dict[Exchange, frozenset[CodecId]]] = {
+    Exchange.FLOAT32: frozenset({CodecId.FLOAT32}),
+    Exchange.FLOAT16: frozenset({CodecId.FLOAT32, CodecId.FLOAT16}),
+    Exchange.INT8: frozenset({CodecId.FLOAT32, CodecId.FLOAT16, CodecId.INT8}),
+    Exchange.AUTO: frozenset({CodecId.FLOAT32, CodecId.FLOAT16, CodecId.INT8}),
+}
+"""What a member may send; a finer codec than asked for harms nobody."""
+
+
 @dataclass(frozen=True, slots=True)
 class RoundConfig:
     """The project's bounds on a round, alike for all its peers.
@@ -99,6 +120,7 @@ class RoundConfig:
     minimum_peers: int
     max_gradient_norm: float  # per sample
     max_tokens_per_sample: int
+    exchange: Exchange = Exchange.FLOAT32
     deadlines: RoundDeadlines = RoundDeadlines()
 
     def __post_init__(self) -> None:

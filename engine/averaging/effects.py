@@ -45,7 +45,7 @@ class Contribution:
 
 @dataclass(frozen=True, slots=True)
 class RoundResult:
-    """A committed round. `mean` are float32 little-endian pieces that concatenate to the vector [vector_length]."""
+    """A committed round. `mean` are the partitions as `codecs` write them; `kernels.mean_of` gives the vector."""
 
     round_id: bytes
     leader: PeerId
@@ -58,6 +58,7 @@ class RoundResult:
     samples: int  # of the accepted
     tokens: int  # of the accepted
     train_loss: float | None  # nats per token over the accepted; None when there are none
+    codecs: tuple[int, ...] = ()  # of each partition; none named: float32
 
 
 # Effects, in the order in which the host must carry them out.
@@ -85,9 +86,11 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class NeedParts:
-    """Cut these runs [start, stop) of the frozen gradient sum; answer with `on_parts`, float32 little-endian."""
+    """Cut these runs [start, stop) of the frozen gradient sum; answer with `on_parts`. Mine, if any, stays float32."""
 
     slices: tuple[tuple[int, int], ...]
+    mine: int | None = None  # which of them this peer aggregates
+    receivers: int = 1  # of this peer's own average
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,7 @@ class ReduceRow:
     index: int  # in the roll
     samples: int
     payload: bytes
+    codec: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +110,7 @@ class Reduce:
     rows: tuple[ReduceRow, ...]
     length: int  # elements of each part
     max_gradient_norm: float
+    start: int = 0  # where the partition begins in the vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +121,7 @@ class Reduced:
     payload: bytes
     digest: bytes
     faults: tuple[tuple[int, str], ...]  # index in the roll, what was wrong with its part
+    codec: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +133,7 @@ class Inspect:
     payload: bytes
     length: int
     max_gradient_norm: float
+    codec: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from engine.averaging.config import FLOAT32_BYTES
+from engine.averaging.codecs.registry import ELEMENTWISE
 from engine.averaging.effects import Inspect, Reduce, ReduceRow, RoundResult, RoundSetup
 from engine.averaging.partition import partition_slices
 from engine.transport.base import PeerId
@@ -19,12 +19,14 @@ class Held:
     contributors: tuple[int, ...]
     payload: bytes
     digest: bytes
+    codec: int = 0
 
 
 class Exchange:
     """Members are named by their index in the roll, partitions by their order among those with a share."""
 
-    def __init__(self, me: PeerId, members: tuple[Member, ...]) -> None:
+    def __init__(self, me: PeerId, members: tuple[Member, ...], allowed_codecs: Set[int]) -> None:
+        self._allowed_codecs = allowed_codecs
         self.members = members
         self.index_of = {member.peer_id: index for index, member in enumerate(members)}
         self.me = self.index_of[me]
@@ -33,7 +35,7 @@ class Exchange:
         self.my_partition = self.aggregators.index(self.me) if members[self.me].share else None
         self.held: dict[int, Held] = {}
         self.reduce_started = False
-        self._parts: dict[int, bytes] = {}
+        self._parts: dict[int, tuple[int, bytes]] = {}  # codec, payload
         self._refused: set[int] = set()
         self._inspecting: dict[int, AveragedPart] = {}
 
@@ -45,11 +47,22 @@ class Exchange:
         """Who averages a partition."""
         return self.members[self.aggregators[partition]].peer_id
 
+    def check_sizes(self, parts: Sequence[bytes], codecs: Sequence[int]) -> None:
+        """Refuse parts of my own making that do not fit the partitions.
+
+        Raises:
+            ValueError: their number, or their sizes.
+        """
+        runs = zip(self.slices, codecs, strict=True)
+        sizes = [ELEMENTWISE.codec(codec).encoded_bytes(stop - start) for (start, stop), codec in runs]
+        if [len(part) for part in parts] != sizes:
+            raise ValueError(f"expected parts of {sizes} bytes")
+
     # As an aggregator.
 
-    def put_part(self, index: int, payload: bytes) -> None:
+    def put_part(self, index: int, payload: bytes, codec: int = 0) -> None:
         """Keep a member's part of my partition."""
-        self._parts[index] = payload
+        self._parts[index] = codec, payload
 
     def has_part(self, index: int) -> bool:
         """Whether a member's part came, good or bad."""
@@ -65,10 +78,7 @@ class Exchange:
             return "sent a part to a peer that aggregates nothing"
         if not self.members[index].samples:
             return "sent a part without having samples"
-        expected = self.members[self.me].share * FLOAT32_BYTES
-        if len(part.payload) != expected:
-            return f"sent a part of {len(part.payload)} bytes, expected {expected}"
-        return ""
+        return self._payload_fault("a part", part.codec, part.payload, self.members[self.me].share)
 
     def ready_to_reduce(self, lost: Set[PeerId]) -> bool:
         """Whether every part of my partition is in, or will not come."""
@@ -85,8 +95,12 @@ class Exchange:
         parts, self._parts = self._parts, {}
         if not parts:
             return None
-        rows = tuple(ReduceRow(index, self.members[index].samples, parts[index]) for index in sorted(parts))
-        return Reduce(rows, self.members[self.me].share, max_gradient_norm)
+        rows = tuple(
+            ReduceRow(index, self.members[index].samples, payload, codec)
+            for index, (codec, payload) in sorted(parts.items())
+        )
+        start = self.slices[self.my_partition][0] if self.my_partition is not None else 0
+        return Reduce(rows, self.members[self.me].share, max_gradient_norm, start)
 
     # As a receiver.
 
@@ -95,9 +109,8 @@ class Exchange:
         contributors = message.contributors
         if not self.members[index].share:
             return "sent an average without having a share"
-        expected = self.members[index].share * FLOAT32_BYTES
-        if len(message.payload) != expected:
-            return f"sent an average of {len(message.payload)} bytes, expected {expected}"
+        if fault := self._payload_fault("an average", message.codec, message.payload, self.members[index].share):
+            return fault
         if not _ascending(contributors, len(self.members)) or not contributors:
             return "sent an average with a garbled list of contributors"
         if not all(self.members[contributor].samples for contributor in contributors):
@@ -111,11 +124,17 @@ class Exchange:
             return None
         self._inspecting[partition] = message
         share = self.members[index].share
-        return Inspect(partition, message.contributors, message.payload, share, max_gradient_norm)
+        return Inspect(partition, message.contributors, message.payload, share, max_gradient_norm, message.codec)
 
     def end_inspect(self, partition: int) -> AveragedPart | None:
         """The message that was being checked, once."""
         return self._inspecting.pop(partition, None)
+
+    def _payload_fault(self, what: str, codec: int, payload: bytes, count: int) -> str:
+        if codec not in self._allowed_codecs:
+            return f"sent {what} in codec {codec}, which this project does not use"
+        expected = ELEMENTWISE.codec(codec).encoded_bytes(count)
+        return "" if len(payload) == expected else f"sent {what} of {len(payload)} bytes, expected {expected}"
 
     def undelivered(self) -> list[int]:
         """Partitions that have not come."""
@@ -172,6 +191,7 @@ class Exchange:
             samples=sum(self.members[index].samples for index in accepted),
             tokens=tokens,
             train_loss=loss_sum / tokens if tokens else None,
+            codecs=tuple(self.held[j].codec for j in order),
         )
 
 

@@ -9,14 +9,16 @@ Spec: docs/specs/averaging.md.
 import hashlib
 import math
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from engine.averaging.effects import Inspect, Inspected, Job, Reduce, Reduced
+from engine.averaging.codecs.base import CodecError, CodecId
+from engine.averaging.codecs.registry import ELEMENTWISE
+from engine.averaging.effects import Inspect, Inspected, Job, Reduce, Reduced, ReduceRow, RoundResult
 from engine.checkpoints.state import SharedState, Vector
 from engine.manifest.schema import Model, Optimizer, Tensor
 
@@ -26,11 +28,13 @@ Payload: TypeAlias = bytes | memoryview
 BLOCK_ELEMENTS: Final = 65_536
 """Part of the numbers' contract: norms are summed by blocks of this size."""
 
-DIGEST_CONTEXT: Final = b"potluck partition v1\n"
+DIGEST_CONTEXT: Final = b"potluck partition v2\n"
 BETA1_POWER: Final = "beta1_power"
 BETA2_POWER: Final = "beta2_power"
 MEAN_NORM_SLACK: Final = 1.001
 """A mean of bounded gradients keeps their bound but for float32 rounding."""
+CODED_NORM_SLACK: Final = 1.5
+"""What a coarse codec and the error that it carries over may add to a norm; senders drop what would exceed it."""
 
 _WIRE: Final = np.dtype("<f4")
 
@@ -57,15 +61,18 @@ def cut(vector: Vector, slices: Sequence[tuple[int, int]]) -> list[bytes]:
     return [as_bytes(vector[start:stop]) for start, stop in slices]
 
 
-def join(pieces: Sequence[Payload]) -> Vector:
-    """A committed round's `mean` as one vector, shape [sum of the pieces]."""
-    return np.concatenate([as_vector(piece) for piece in pieces])
+def mean_of(result: RoundResult) -> Vector:
+    """A committed round's mean gradient, shape [vector_length]; alike for all who committed it."""
+    shares = [member.share for member in result.roll if member.share]
+    codecs = result.codecs or (0,) * len(shares)
+    pieces = zip(result.mean, codecs, shares, strict=True)
+    return np.concatenate([ELEMENTWISE.codec(codec).decode(payload, share) for payload, codec, share in pieces])
 
 
-def digest(contributors: Sequence[int], payload: Payload) -> bytes:
-    """SHA-256 that names an averaged partition: context, count and indexes of its contributors (u32 LE), bytes."""
+def digest(contributors: Sequence[int], payload: Payload, codec: int = 0) -> bytes:
+    """SHA-256 that names an averaged partition: context, codec, contributors' count and indexes (u32 LE), bytes."""
     hasher = hashlib.sha256(DIGEST_CONTEXT)
-    hasher.update(struct.pack(f"<I{len(contributors)}I", len(contributors), *contributors))
+    hasher.update(struct.pack(f"<II{len(contributors)}I", codec, len(contributors), *contributors))
     hasher.update(payload)
     return hasher.digest()
 
@@ -81,21 +88,45 @@ def weights_hash(weights: Vector) -> bytes:
 # The jobs of a round.
 
 
-def perform(job: Job) -> Reduced | Inspected:
-    """Carry out a job of a `RoundMachine`. Pure and slow: a host runs it in a thread."""
-    return _reduce(job) if isinstance(job, Reduce) else _inspect(job)
+def sample_exponent(samples: int) -> int:
+    """float16 parts are divided by 2 to this power, which is exact: a sum over many samples would leave its range."""
+    return max(0, samples.bit_length() - 1)
 
 
-def part_fault(payload: Payload, length: int, norm_bound: float) -> str:
+WriteMean: TypeAlias = Callable[[Vector, int, float], tuple[int, bytes]]
+"""How an aggregator writes its mean: the vector, where it begins, the bound on its norm; the codec and the bytes."""
+
+
+def write_float32(mean: Vector, start: int, norm_bound: float) -> tuple[int, bytes]:
+    """Exactly."""
+    return CodecId.FLOAT32, as_bytes(mean)
+
+
+def perform(job: Job, write_mean: WriteMean = write_float32) -> Reduced | Inspected:
+    """Carry out a job of a `RoundMachine`. Slow: a host runs it in a thread."""
+    return _reduce(job, write_mean) if isinstance(job, Reduce) else _inspect(job)
+
+
+def part_fault(payload: Payload, length: int, norm_bound: float, codec: int = 0) -> str:
     """What is wrong with a part's numbers, or ""."""
-    if len(payload) != length * _WIRE.itemsize:
-        return f"sent {len(payload)} bytes for {length} elements"
-    norm = global_norm(as_vector(payload))
+    return _read(payload, length, norm_bound, codec)[1]
+
+
+def _read(payload: Payload, length: int, norm_bound: float, codec: int, exponent: int = 0) -> tuple[Vector | None, str]:
+    """The part's vector times 2 ** `exponent`, or what is wrong with it."""
+    try:
+        vector = ELEMENTWISE.codec(codec).decode(payload, length)
+        if exponent:
+            vector = np.ldexp(vector, exponent)
+    except CodecError as error:
+        return None, f"sent a part that cannot be read: {error}"
+    norm = global_norm(vector)
+    bound = norm_bound * (CODED_NORM_SLACK if codec else 1.0)
     if not math.isfinite(norm):
-        return "sent numbers that are not finite"
-    if norm > norm_bound:
-        return f"sent a part of norm {norm:.3g}, the bound is {norm_bound:.3g}"
-    return ""
+        return None, "sent numbers that are not finite"
+    if norm > bound:
+        return None, f"sent a part of norm {norm:.3g}, the bound is {bound:.3g}"
+    return vector, ""
 
 
 def part_is_sane(payload: Payload, length: int, samples: int, max_gradient_norm: float) -> bool:
@@ -103,42 +134,47 @@ def part_is_sane(payload: Payload, length: int, samples: int, max_gradient_norm:
     return not part_fault(payload, length, samples * max_gradient_norm)
 
 
-def reduce_parts(payloads: Sequence[Payload], samples: Sequence[int]) -> bytes:
+def reduce_parts(parts: Sequence[Vector], samples: Sequence[int]) -> Vector:
     """Sum of the parts in the given order, over the float32 of the samples' sum; both in float32.
 
     Raises:
         ValueError: no parts, no samples, or parts of different lengths.
     """
-    if not payloads or len(payloads) != len(samples) or sum(samples) < 1:
+    if not parts or len(parts) != len(samples) or sum(samples) < 1:
         raise ValueError("a reduction needs parts, and a count of samples for each")
-    total = as_vector(payloads[0]).copy()
-    for payload in payloads[1:]:
-        part = as_vector(payload)
+    total = parts[0].copy()
+    for part in parts[1:]:
         if part.shape != total.shape:
             raise ValueError("the parts differ in length")
         np.add(total, part, out=total)
     np.divide(total, np.float32(sum(samples)), out=total)
-    return as_bytes(total)
+    return total
 
 
-def _reduce(job: Reduce) -> Reduced:
+def _reduce(job: Reduce, write_mean: WriteMean) -> Reduced:
     faults: list[tuple[int, str]] = []
-    sound = []
+    sound: list[tuple[ReduceRow, Vector]] = []
     for row in job.rows:
-        if fault := part_fault(row.payload, job.length, row.samples * job.max_gradient_norm):
+        exponent = sample_exponent(row.samples) if row.codec == CodecId.FLOAT16 else 0
+        bound = row.samples * job.max_gradient_norm
+        vector, fault = _read(row.payload, job.length, bound, row.codec, exponent)
+        if vector is None:
             faults.append((row.index, fault))
         else:
-            sound.append(row)
+            sound.append((row, vector))
     if not sound:
         return Reduced((), b"", b"", tuple(faults))
-    contributors = tuple(row.index for row in sound)
-    payload = reduce_parts([row.payload for row in sound], [row.samples for row in sound])
-    return Reduced(contributors, payload, digest(contributors, payload), tuple(faults))
+    contributors = tuple(row.index for row, _ in sound)
+    mean = reduce_parts([vector for _, vector in sound], [row.samples for row, _ in sound])
+    codec, payload = write_mean(mean, job.start, job.max_gradient_norm)
+    return Reduced(contributors, payload, digest(contributors, payload, codec), tuple(faults), codec)
 
 
 def _inspect(job: Inspect) -> Inspected:
-    fault = part_fault(job.payload, job.length, job.max_gradient_norm * MEAN_NORM_SLACK)
-    return Inspected(job.partition, b"" if fault else digest(job.contributors, job.payload), fault)
+    # The mean of parts that were written coarsely may exceed the bound as much as they may.
+    bound = job.max_gradient_norm * (CODED_NORM_SLACK if job.codec else 1.0) * MEAN_NORM_SLACK
+    fault = part_fault(job.payload, job.length, bound, job.codec)
+    return Inspected(job.partition, b"" if fault else digest(job.contributors, job.payload, job.codec), fault)
 
 
 # Norms.

@@ -7,7 +7,7 @@ Spec, state table and the agreement that holds: docs/specs/averaging.md. The but
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from engine.averaging.config import FLOAT32_BYTES, RoundConfig
+from engine.averaging.config import ALLOWED_CODECS, RoundConfig
 from engine.averaging.effects import (
     Begun,
     Committed,
@@ -169,24 +169,23 @@ class RoundMachine:
         if self._state is RoundState.FREEZING:
             self.abort(reason, now)
 
-    def on_parts(self, parts: Sequence[bytes], now: float) -> None:
-        """The slices that `NeedParts` asked for.
+    def on_parts(self, parts: Sequence[bytes], now: float, codecs: Sequence[int] = ()) -> None:
+        """The slices that `NeedParts` asked for, as `codecs` write them (none named: float32).
 
         Raises:
             ValueError: their number or sizes are not what was asked for.
         """
+        codecs = codecs or [0] * len(parts)
         exchange = self._exchange
         if exchange is None or self._state not in ROLL_KNOWN:
             return
-        sizes = [(stop - start) * FLOAT32_BYTES for start, stop in exchange.slices]
-        if [len(part) for part in parts] != sizes:
-            raise ValueError(f"expected parts of {sizes} bytes")
-        for partition, payload in enumerate(parts):
+        exchange.check_sizes(parts, codecs)
+        for partition, (payload, codec) in enumerate(zip(parts, codecs, strict=True)):
             peer = exchange.aggregator_of(partition)
             if peer != self.me:
-                self._send(peer, Part(round_id=self.setup.round_id, payload=payload))
+                self._send(peer, Part(round_id=self.setup.round_id, payload=payload, codec=codec))
             elif not exchange.reduce_started:
-                exchange.put_part(exchange.me, payload)
+                exchange.put_part(exchange.me, payload, codec)
         self._advance(now)
         self._expire(now)
 
@@ -207,11 +206,12 @@ class RoundMachine:
         if not reduced.contributors:
             self._give_up("no sound part came for this peer's partition", None, now)
             return
-        average = AveragedPart(round_id=self.setup.round_id, contributors=reduced.contributors, payload=reduced.payload)
+        rid, codec, payload = self.setup.round_id, reduced.codec, reduced.payload
+        average = AveragedPart(round_id=rid, codec=codec, contributors=reduced.contributors, payload=payload)
         for peer in exchange.others():
             if peer not in self._lost:
                 self._send(peer, average)
-        exchange.held[exchange.my_partition] = Held(reduced.contributors, reduced.payload, reduced.digest)
+        exchange.held[exchange.my_partition] = Held(reduced.contributors, payload, reduced.digest, codec)
         self._advance(now)
         self._expire(now)
 
@@ -228,7 +228,8 @@ class RoundMachine:
             self._fault(aggregator, inspected.fault)
             self._give_up("an averaged partition is not sound", aggregator, now)
             return
-        exchange.held[inspected.partition] = Held(message.contributors, message.payload, inspected.digest)
+        held = Held(message.contributors, message.payload, inspected.digest, message.codec)
+        exchange.held[inspected.partition] = held
         self._advance(now)
         self._expire(now)
 
@@ -316,7 +317,7 @@ class RoundMachine:
             self._fault(peer, fault)
             exchange.refuse_part(index)
         else:
-            exchange.put_part(index, part.payload)
+            exchange.put_part(index, part.payload, part.codec)
         self._advance(now)
 
     def _take_average(self, exchange: Exchange, peer: PeerId, message: AveragedPart, now: float) -> None:
@@ -432,11 +433,11 @@ class RoundMachine:
 
     def _start_exchange(self, members: tuple[Member, ...], now: float) -> None:
         self._begun_at = now
-        exchange = self._exchange = Exchange(self.me, members)
+        exchange = self._exchange = Exchange(self.me, members, ALLOWED_CODECS[self.config.exchange])
         self._move(Trigger.BEGAN)
         self._effects.append(Begun(members))
         if exchange.members[exchange.me].samples:
-            self._effects.append(NeedParts(exchange.slices))
+            self._effects.append(NeedParts(exchange.slices, exchange.my_partition, len(members) - 1))
         for peer in exchange.others():
             if peer in self._lost:
                 self._lost_in_exchange(exchange, peer, now)

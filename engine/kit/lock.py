@@ -17,8 +17,8 @@ MAX_FILE_BYTES: Final = 8 * 1024**3
 UNPACKED_FACTOR: Final = 4
 """A wheel unpacks to at most about so many times its size: torch's is the largest, and takes 3.2 times."""
 
-Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9.-]{0,39}$")]
-Sha256 = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
+Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9.-]{0,39}\Z")]
+Sha256 = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 _WHEEL: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+]*(-[A-Za-z0-9_.+]+){4,5}\.whl")
 
 
@@ -33,13 +33,15 @@ class KitFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Kit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is installed together."""
 
-    system: Annotated[str, msgspec.Meta(pattern=r"^(linux|windows|macos)$")]
-    machine: Annotated[str, msgspec.Meta(pattern=r"^(x86_64|arm64)$")]
-    python: Annotated[str, msgspec.Meta(pattern=r"^3\.\d{1,2}$")]
-    computes_on: Annotated[str, msgspec.Meta(pattern=r"^(cpu|cuda|rocm|mps)$")]
+    system: Annotated[str, msgspec.Meta(pattern=r"^(linux|windows|macos)\Z")]
+    machine: Annotated[str, msgspec.Meta(pattern=r"^(x86_64|arm64)\Z")]
+    python: Annotated[str, msgspec.Meta(pattern=r"^3\.[0-9]{1,2}\Z")]
+    computes_on: Annotated[str, msgspec.Meta(pattern=r"^(cpu|cuda|rocm|mps)\Z")]
     version: Annotated[str, msgspec.Meta(max_length=60)]  # of torch
     files: Annotated[tuple[KitFile, ...], msgspec.Meta(min_length=1, max_length=MAX_FILES)]
-    minimum_driver: Annotated[str, msgspec.Meta(pattern=r"^\d{0,4}(\.\d{1,4}){0,2}$")] = ""  # of the graphics card
+    minimum_driver: Annotated[str, msgspec.Meta(pattern=r"^[0-9]{0,4}(\.[0-9]{1,4}){0,2}\Z")] = (
+        ""  # of the graphics card
+    )
 
     @property
     def download_bytes(self) -> int:

@@ -88,6 +88,7 @@ class Training(Part, frozen=True, kw_only=True):
     checkpoint_every_steps: PositiveInt
     minimum_peers: Annotated[int, msgspec.Meta(ge=1, le=64)]  # fewer members do not begin a round
     max_gradient_norm: Annotated[float, msgspec.Meta(gt=0.0, le=1e9)]  # per sample; more is refused by aggregators
+    exchange: Literal["float32", "float16", "int8", "auto"] = "float32"  # how gradients travel
 
 
 class Manifest(Part, frozen=True, kw_only=True):

@@ -6,8 +6,9 @@ from typing import Final
 
 import msgspec
 
-from engine.averaging.config import RoundConfig, deadlines_for
+from engine.averaging.config import Exchange, RoundConfig, deadlines_for
 from engine.averaging.effects import RoundResult
+from engine.averaging.packing import Packer
 from engine.contract.snapshot import CurvePoint, RoundInfo
 from engine.core.clock import Clock
 from engine.identity.keys import Identity
@@ -42,8 +43,10 @@ class RoundBook:
             minimum_peers=manifest.training.minimum_peers,
             max_gradient_norm=manifest.training.max_gradient_norm,
             max_tokens_per_sample=manifest.data.sequence_length,
+            exchange=Exchange(manifest.training.exchange),
             deadlines=deadlines_for(parameters),
         )
+        self.packer = Packer(identity.peer_id, self.config)
         self._identity = identity
         self._project = project
         self._model = model

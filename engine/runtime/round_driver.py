@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from dataclasses import replace
-from typing import Final
+from typing import Final, Protocol
 
 from engine.averaging.config import RoundConfig
 from engine.averaging.effects import (
@@ -24,7 +24,7 @@ from engine.averaging.effects import (
     RoundSetup,
     Send,
 )
-from engine.averaging.kernels import perform
+from engine.averaging.packing import Packer
 from engine.averaging.partition import claim_fault
 from engine.averaging.round import RoundMachine
 from engine.core.clock import Clock
@@ -38,19 +38,28 @@ log = logging.getLogger(__name__)
 _NOTHING: Final = Contribution(samples=0, tokens=0, loss_sum=0.0)
 
 
+class RoundTerms(Protocol):
+    """What all rounds of a session have in common."""
+
+    config: RoundConfig
+    packer: Packer
+
+
 class RoundDriver:
     """One round from its proposal to its end, as this peer sees it."""
 
-    def __init__(self, me: PeerId, config: RoundConfig, setup: RoundSetup, peers: PeerTable, now: float) -> None:
+    def __init__(self, me: PeerId, terms: RoundTerms, setup: RoundSetup, peers: PeerTable, now: float) -> None:
         self.setup = setup
         self.started_at = now
         self.members = 0
         self.frozen = False
         self._freeze_asked = False
         self._me = me
-        self._config = config
+        self._config = terms.config
+        self._packer = terms.packer
+        self._samples = 0
         self._peers = peers
-        self._machine = RoundMachine(me, config, setup, now)
+        self._machine = RoundMachine(me, terms.config, setup, now)
 
     def next_deadline(self) -> float | None:
         """When `on_timer` is due, in the monotonic clock's seconds."""
@@ -76,6 +85,8 @@ class RoundDriver:
             log.info("what the worker accumulated cannot be used: %s", fault)
         if fault or totals.global_step != self.setup.global_step:
             mine = replace(_NOTHING, upload_bytes_per_second=upload_bytes_per_second)
+        self._samples = mine.samples
+        self._packer.begin(upload_bytes_per_second)
         self._machine.on_frozen(mine, now)
 
     @property
@@ -93,12 +104,14 @@ class RoundDriver:
             if self._freeze_asked and not self.frozen and not work.responds(clock.monotonic()):
                 # Nobody will answer the freeze: take part with nothing, and so stay in step with the others.
                 self.frozen = True
+                self._packer.begin(0.0)
                 self._machine.on_frozen(_NOTHING, clock.monotonic())
             effects = self._machine.take_effects()
             if not effects:
                 return None
             for effect in effects:
                 if isinstance(effect, Committed | Discarded | Missed):
+                    self._packer.end(effect)
                     return effect
                 await self._perform(effect, work, clock)
 
@@ -119,11 +132,11 @@ class RoundDriver:
                 for member in roll:
                     if member.peer_id != self._me and member.peer_id not in ready:
                         self._machine.on_peer_lost(member.peer_id, now)
-            case NeedParts(slices=slices):
-                gradients = work.gradients()
-                self._machine.on_parts([gradients[start:stop].tobytes() for start, stop in slices], now)
+            case NeedParts():
+                packed = await asyncio.to_thread(self._packer.parts, work.gradients(), self._samples, effect)
+                self._machine.on_parts(packed.payloads, clock.monotonic(), packed.codecs)
             case Reduce() | Inspect():
-                done = await asyncio.to_thread(perform, effect)
+                done = await asyncio.to_thread(self._packer.perform, effect)
                 self._machine.on_job_done(done, clock.monotonic())
             case PeerFault(peer=peer, what=what):
                 log.info("%s broke the round's rules: %s", peer[:8], what)

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 from typing import Final
 
 from engine.averaging.effects import Committed, Discarded, Missed, RoundMessage, RoundResult, RoundSetup
-from engine.averaging.kernels import NonFiniteGradient, join
+from engine.averaging.kernels import NonFiniteGradient, mean_of
 from engine.checkpoints.errors import CheckpointError
 from engine.contract.reasons import ProblemAction, ProblemCode
 from engine.contract.version import PRODUCT_VERSION
@@ -443,7 +443,7 @@ class Session:
                 pass
 
     def _begin_round(self, setup: RoundSetup, now: float) -> None:
-        self._round = RoundDriver(self._me, self._book.config, setup, self._peers, now)
+        self._round = RoundDriver(self._me, self._book, setup, self._peers, now)
 
     async def _advance_round(self, driver: RoundDriver, now: float) -> None:
         if (at := driver.next_deadline()) is not None and now >= at:
@@ -467,7 +467,7 @@ class Session:
     async def _on_committed(self, result: RoundResult, driver: RoundDriver) -> None:
         model, report = self._parts.model, self._report
         try:
-            await model.apply(join(result.mean))
+            await model.apply(mean_of(result))
         except NonFiniteGradient as error:
             # Every member computes the same, so all of them refuse it alike.
             self._on_discarded(driver, str(error), None)
@@ -524,6 +524,7 @@ class Session:
             log.info("caught up: now at step %d", self._parts.model.global_step)
             for donor in fetch.donors:
                 self._swarm.on_caught_up(donor)
+            self._book.packer.forget()
             self._fetch, self._report.catch_up_fraction, self._fetch_whole = None, None, False
             self._say_at_once = True
             await self._resume_training(keep=False)

@@ -38,7 +38,7 @@ def decode_to_worker(body: bytes) -> ToWorker:
     """
     try:
         return _TO_WORKER.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise PipeError(f"not a message to the worker: {error}") from error
 
 
@@ -50,7 +50,7 @@ def decode_from_worker(body: bytes) -> FromWorker:
     """
     try:
         return _FROM_WORKER.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise PipeError(f"not a message from the worker: {error}") from error
 
 

@@ -19,6 +19,7 @@ MAX_LINE_PROBE_BYTES: Final = 256 * 1024
 PeerIdText: TypeAlias = Annotated[str, msgspec.Meta(min_length=52, max_length=52, pattern=r"^[a-z2-7]{52}\Z")]
 HashBytes: TypeAlias = Annotated[bytes, msgspec.Meta(min_length=32, max_length=32)]
 Signature: TypeAlias = Annotated[bytes, msgspec.Meta(min_length=64, max_length=64)]
+CodecNumber: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=255)]
 RoundId: TypeAlias = Annotated[bytes, msgspec.Meta(min_length=16, max_length=16)]
 Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=200)]
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
@@ -132,16 +133,18 @@ class Begin(Message, frozen=True, kw_only=True, tag="begin"):
 
 
 class Part(Message, frozen=True, kw_only=True, tag="part"):
-    """Member to aggregator, bulk: its gradient sum over the aggregator's partition, float32, shape [share]."""
+    """Member to aggregator, bulk: its gradient sum over the partition, shape [share], as `codec` writes it."""
 
     round_id: RoundId
+    codec: CodecNumber = 0  # float32; see docs/specs/averaging.md
     payload: bytes
 
 
 class AveragedPart(Message, frozen=True, kw_only=True, tag="averaged"):
-    """Aggregator to member, bulk: the mean over `contributors`' samples, float32, shape [share]."""
+    """Aggregator to member, bulk: the mean over `contributors`' samples, shape [share], as `codec` writes it."""
 
     round_id: RoundId
+    codec: CodecNumber = 0
     contributors: Annotated[tuple[Small, ...], msgspec.Meta(max_length=MAX_MEMBERS)]  # indexes into the roll
     payload: bytes
 

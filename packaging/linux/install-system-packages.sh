@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the system libraries that Qt's window needs (PySide6's wheel brings Qt, not these) and the one that tells for
 # how long nobody touched an X display. With `tests` also what the tests run real servers with: an X server without a
-# screen and a window manager for it, a message bus and services for it, a Wayland compositor, and a lab's routers and relay.
+# screen and a window manager for it, a message bus and services for it, a Wayland compositor, a lab's routers and relay, and a browser.
 # Installs only what is missing, and only as root on a system with apt; otherwise says what to install. Quick when nothing
 # is missing. Never fails for want of a library: what needs it then says so itself.
 set -eu
@@ -76,6 +76,12 @@ END
     if ! /usr/bin/python3 -c 'import dbusmock' 2>/dev/null; then
         missing="$missing python-dbusmock"
         packages="$packages python3-dbusmock"
+    fi
+    # Any Chromium or Chrome will do. Only Debian has it as a package; Ubuntu's is a snap, which a container cannot hold.
+    if ! command -v chromium >/dev/null && ! command -v chromium-browser >/dev/null \
+        && ! command -v google-chrome >/dev/null && grep -qs '^ID=debian' /etc/os-release; then
+        missing="$missing chromium"
+        packages="$packages chromium"
     fi
 fi
 [ -n "$packages" ] || exit 0

@@ -4,6 +4,7 @@ Each `SimPeer` does what a session does with a `RoundMachine` and, in swarm mode
 shortest whole host of the two. Nothing here waits, and the same seed gives the same history.
 """
 
+import functools
 import hashlib
 import heapq
 import itertools
@@ -34,6 +35,7 @@ from engine.averaging.effects import (
     RoundSetup,
     Send,
 )
+from engine.averaging.packing import Packer
 from engine.averaging.round import RoundMachine
 from engine.averaging.states import RoundState
 from engine.checkpoints.state import Vector
@@ -226,6 +228,10 @@ class SimPeer:
 
     # Round.
 
+    @functools.cached_property
+    def packer(self) -> Packer:
+        return Packer(self.id, self.network.config)
+
     def begin(self, setup: RoundSetup) -> None:
         self.machine = RoundMachine(self.id, self.network.config, setup, self.network.now)
         self.started_at, self.ended_at, self.outcome = self.network.now, None, None
@@ -323,11 +329,11 @@ class SimPeer:
                 for member in roll:
                     if self.network.number_of(member.peer_id) in self.unlinked:
                         machine.on_peer_lost(member.peer_id, now)
-            case NeedParts(slices):
-                parts = kernels.cut(self.gradient, slices)
-                self._later(lambda: machine.on_parts(parts, self.network.now))
+            case NeedParts():
+                packed = self.packer.parts(self.gradient, self.samples, effect)
+                self._later(lambda: machine.on_parts(packed.payloads, self.network.now, packed.codecs))
             case Reduce() | Inspect():
-                answer = kernels.perform(effect)
+                answer = self.packer.perform(effect)
                 self._later(lambda: machine.on_job_done(answer, self.network.now))
             case Committed() | Discarded() | Missed():
                 self._end(effect)
@@ -341,16 +347,18 @@ class SimPeer:
 
     def _frozen(self, machine: RoundMachine) -> None:
         contribution = Contribution(self.samples, self.samples * 8, self.samples * 8 * 1.5, 1e6 * (1 + self.number))
+        self.packer.begin(contribution.upload_bytes_per_second)
         machine.on_frozen(contribution, self.network.now)
 
     def _end(self, outcome: Outcome) -> None:
         self.ended_at = self.network.now
         self.outcome = outcome
         self.history.append(outcome)
+        self.packer.end(outcome)
         if self.view is None:
             return
         if isinstance(outcome, Committed):
-            vector = kernels.join(outcome.result.mean)
+            vector = kernels.mean_of(outcome.result)
             self.weights_hash = hashlib.sha256(self.weights_hash + vector.tobytes()).digest()
             self.applied[self.step] = self.weights_hash
             self._renew(self.step + 1)

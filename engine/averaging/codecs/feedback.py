@@ -79,6 +79,14 @@ class _RoundMemory(ABC):
             self._pending[start] = np.subtract(meant, decoded, out=meant)
         return Sent(encoded, decoded)
 
+    def residual(self, start: int, stop: int) -> Vector:
+        """What is owed for these elements; not to be changed."""
+        return self._residual(start, stop)
+
+    @abstractmethod
+    def drop(self, start: int, stop: int) -> None:
+        """Owe nothing for these elements any more."""
+
     def commit(self, accepted: Collection[tuple[int, int]] | None = None) -> None:
         """The round stands. `accepted` are the runs [start, stop) that count, None for all; others are as if not sent.
 
@@ -150,6 +158,10 @@ class PartFeedback(_RoundMemory):
         self._close()
         self._memory = None
 
+    def drop(self, start: int, stop: int) -> None:
+        if self._memory is not None:
+            self._memory[start:stop] = 0.0
+
     def _residual(self, start: int, stop: int) -> Vector:
         if self._memory is None:
             return np.zeros(stop - start, dtype=np.float32)
@@ -182,6 +194,10 @@ class MeanFeedback(_RoundMemory):
     def forget(self) -> None:
         self._close()
         self._memory = {}
+
+    def drop(self, start: int, stop: int) -> None:
+        for begun, kept in self._memory.items():
+            kept[max(0, start - begun) : max(0, stop - begun)] = 0.0
 
     def _residual(self, start: int, stop: int) -> Vector:
         residual = np.zeros(stop - start, dtype=np.float32)

@@ -65,21 +65,20 @@ def fresh(length: int) -> SharedState:
 def test_reduce_is_the_ordered_sum_over_all_samples(samples: list[int], length: int) -> None:
     parts = [noise(length, seed, 1000.0) for seed in range(len(samples))]
     expected = functools.reduce(np.add, parts) / np.float32(sum(samples))
-    got = kernels.reduce_parts([part.tobytes() for part in parts], samples)
-    assert got == expected.astype("<f4").tobytes()
+    got = kernels.reduce_parts(parts, samples)
+    assert got.tobytes() == expected.astype("<f4").tobytes()
 
 
-def test_reduce_keeps_the_sign_of_zero_and_takes_memoryviews() -> None:
-    part = np.array([-0.0, 1.0], dtype="<f4").tobytes()
-    assert kernels.reduce_parts([memoryview(part)], [2]) == np.array([-0.0, 0.5], dtype="<f4").tobytes()
+def test_reduce_keeps_the_sign_of_zero_and_its_input() -> None:
+    part = np.array([-0.0, 1.0], dtype="<f4")
+    assert kernels.reduce_parts([part], [2]).tobytes() == np.array([-0.0, 0.5], dtype="<f4").tobytes()
+    assert part.tobytes() == np.array([-0.0, 1.0], dtype="<f4").tobytes()
 
 
-@pytest.mark.parametrize(
-    ("payloads", "samples"), [([], []), ([bytes(4)], [0]), ([bytes(4)], [1, 2]), ([bytes(8), bytes(4)], [1, 1])]
-)
-def test_a_reduction_of_nothing_or_of_unequal_parts_is_refused(payloads: list[bytes], samples: list[int]) -> None:
+@pytest.mark.parametrize(("lengths", "samples"), [([], []), ([1], [0]), ([1], [1, 2]), ([2, 1], [1, 1])])
+def test_a_reduction_of_nothing_or_of_unequal_parts_is_refused(lengths: list[int], samples: list[int]) -> None:
     with pytest.raises(ValueError, match="parts"):
-        kernels.reduce_parts(payloads, samples)
+        kernels.reduce_parts([np.zeros(length, dtype=np.float32) for length in lengths], samples)
 
 
 @pytest.mark.parametrize(
@@ -87,9 +86,10 @@ def test_a_reduction_of_nothing_or_of_unequal_parts_is_refused(payloads: list[by
     [
         ([3.0, 4.0], ""),
         ([3.0, 4.001], "norm"),
-        ([math.nan, 0.0], "not finite"),
-        ([math.inf, 0.0], "not finite"),
-        ([3e38, 3e38], "norm"),
+        ([math.nan, 0.0], "a value of nan"),
+        ([math.inf, 0.0], "a value of inf"),
+        ([3e38, 3e38], "the limit is"),
+        ([1e30, 1e30], "norm"),
         ([1.0], "bytes"),
     ],
 )
@@ -110,7 +110,7 @@ def test_a_bad_part_costs_its_sender_and_nobody_else() -> None:
     assert reduced.contributors == (0, 4)
     assert reduced.payload == ((good + good) / np.float32(3)).tobytes()
     assert reduced.digest == kernels.digest((0, 4), reduced.payload)
-    assert [(index, "finite" in what) for index, what in reduced.faults] == [(1, True)]
+    assert [(index, "a value of nan" in what) for index, what in reduced.faults] == [(1, True)]
 
 
 def test_only_bad_parts_reduce_to_nothing() -> None:
@@ -129,15 +129,11 @@ def test_an_average_is_inspected() -> None:
 
 
 def test_a_digest_names_contributors_and_bytes() -> None:
-    context, payload = b"potluck partition v1\n", b"abcd"
-    by_hand = context + (2).to_bytes(4, "little") + (0).to_bytes(4, "little") + (3).to_bytes(4, "little") + payload
-    assert kernels.digest((0, 3), payload) == hashlib.sha256(by_hand).digest()
-    assert len({kernels.digest((0, 3), payload), kernels.digest((0,), payload), kernels.digest((3, 0), payload)}) == 3
-
-
-def test_cut_and_join_are_inverse() -> None:
-    vector = noise(100, 5)
-    assert kernels.join(kernels.cut(vector, [(0, 30), (30, 31), (31, 100)])).tobytes() == vector.tobytes()
+    context, payload = b"potluck partition v2\n", b"abcd"
+    by_hand = context + b"".join(number.to_bytes(4, "little") for number in (1, 2, 0, 3)) + payload
+    assert kernels.digest((0, 3), payload, 1) == hashlib.sha256(by_hand).digest()
+    alike = [((0, 3), 0), ((0,), 0), ((3, 0), 0), ((0, 3), 1)]
+    assert len({kernels.digest(contributors, payload, codec) for contributors, codec in alike}) == 4
 
 
 def test_weights_hash_is_that_of_the_little_endian_bytes() -> None:

@@ -118,7 +118,7 @@ def test_a_nan_costs_its_sender_and_names_it() -> None:
     assert result.accepted == (0, 2, 3)
     assert result.tokens == 8 * (1 + 3 + 4)
     named = [fault for peer in net.peers for fault in peer.faults]
-    assert [(fault.peer, "finite" in fault.what) for fault in named] == [(B, True)]
+    assert [(fault.peer, "a value of nan" in fault.what) for fault in named] == [(B, True)]
 
 
 def test_an_oversized_gradient_costs_its_sender_and_names_it() -> None:

@@ -5,11 +5,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engine.averaging.kernels import apply_step, as_vector, initial_state, reduce_parts, weights_hash
+from engine.averaging.codecs.base import CodecId
+from engine.averaging.kernels import apply_step, initial_state, reduce_parts, weights_hash
 from engine.contract.reasons import ProblemAction, ProblemCode
 from engine.ledger.accounting import CreditState, tally
 from engine.runtime.session_events import Limits, NameChange, WatcherChange, WorkerRestart
-from engine.wire.messages import Progress
+from engine.wire.messages import AveragedPart, Part, Progress
 from tests.helpers.run_session import Swarm, project
 from tests.helpers.virtual_time import virtual_time
 
@@ -34,6 +35,23 @@ async def test_rounds_commit_with_the_same_weights_everywhere(tmp_path: Path) ->
 
 
 @virtual_time
+async def test_a_project_that_asks_for_coarse_exchange_gets_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.averaging.codecs.choose.EXACT_ELEMENTS", 16)  # the model is a tiny one
+    monkeypatch.setattr("engine.averaging.codecs.choose.SMALL_ELEMENTS", 32)
+    async with Swarm(tmp_path, project(exchange="int8")) as swarm:
+        one, *_ = swarm.start(1, 2, 3)
+        await swarm.until_step(6)
+        await swarm.leave_all()
+        assert swarm.disagreements() == []
+        parts = [message for _, _, message in swarm.messages if isinstance(message, Part | AveragedPart)]
+        assert {message.codec for message in parts} == {CodecId.INT8}
+        first, last = one.told.losses[0], one.told.losses[5]
+        assert first is not None
+        assert last is not None
+        assert last < first
+
+
+@virtual_time
 async def test_a_step_is_what_plain_arithmetic_says(tmp_path: Path) -> None:
     """Recomputed from the gradients that the trainers handed over, in the roll's order."""
     async with Swarm(tmp_path) as swarm:
@@ -50,7 +68,7 @@ async def test_a_step_is_what_plain_arithmetic_says(tmp_path: Path) -> None:
                 if spent.global_step == step
             ]
             assert len(parts) == 3
-            mean = as_vector(reduce_parts([row.tobytes() for row, _ in parts], [samples for _, samples in parts]))
+            mean = reduce_parts([row for row, _ in parts], [samples for _, samples in parts])
             state = apply_step(state, mean, manifest.optimizer)
             assert weights_hash(state.weights).hex() == peers[0].told.hashes[step + 1]
 
