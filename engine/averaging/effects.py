@@ -41,6 +41,7 @@ class Contribution:
     tokens: int
     loss_sum: float  # nats, summed over `tokens`
     upload_bytes_per_second: float = 0.0
+    download_bytes_per_second: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,11 @@ class Gathering:
             return [Ignored(peer, "Accept was not awaited"), self._refusal(peer, "this peer is not in the round")]
         self._awaited.discard(peer)
         self._accepted[peer] = Contribution(
-            message.samples, message.tokens, message.loss_sum, message.upload_bytes_per_second
+            message.samples,
+            message.tokens,
+            message.loss_sum,
+            message.upload_bytes_per_second,
+            message.download_bytes_per_second,
         )
         return []
 

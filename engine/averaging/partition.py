@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from engine.averaging.config import MAX_MEMBER_SAMPLES, RoundConfig
 from engine.averaging.effects import Contribution, RoundSetup
-from engine.averaging.planner import MAX_PARTITION_ELEMENTS, shares
+from engine.averaging.planner import MAX_PARTITION_ELEMENTS, Claim, shares, shares_fault
 from engine.transport.base import PeerId
 from engine.wire.messages import MAX_MEMBERS, Accept, Begin, Member
 
@@ -22,7 +22,7 @@ def make_roll(
     if len(answers) > max_members:
         raise ValueError(f"a roll of {len(answers)} exceeds {max_members}")
     ordered = sorted(answers, key=lambda answer: answer[0])
-    plan = shares(vector_length, [contribution.upload_bytes_per_second for _, contribution in ordered])
+    plan = shares(vector_length, [_claim(contribution) for _, contribution in ordered])
     return tuple(
         Member(
             peer_id=peer,
@@ -30,9 +30,15 @@ def make_roll(
             tokens=contribution.tokens,
             loss_sum=contribution.loss_sum,
             share=share,
+            upload_bytes_per_second=contribution.upload_bytes_per_second,
+            download_bytes_per_second=contribution.download_bytes_per_second,
         )
         for (peer, contribution), share in zip(ordered, plan, strict=True)
     )
+
+
+def _claim(row: Contribution | Member) -> Claim:
+    return Claim(row.upload_bytes_per_second, row.download_bytes_per_second, row.samples > 0)
 
 
 def partition_slices(members: Sequence[Member]) -> tuple[tuple[int, int], ...]:
@@ -76,7 +82,13 @@ def begin_fault(
     own = members[ids.index(me)]
     if (own.samples, own.tokens, own.loss_sum) != (mine.samples, mine.tokens, mine.loss_sum):
         return "the roll alters this peer's contribution"
-    return _sums_fault(members, config)
+    line = (mine.upload_bytes_per_second, mine.download_bytes_per_second)
+    if (own.upload_bytes_per_second, own.download_bytes_per_second) != line:
+        return "the roll alters this peer's line"
+    if fault := _sums_fault(members, config):
+        return fault
+    claims = [_claim(member) for member in members]
+    return shares_fault(config.vector_length, claims, [member.share for member in members])
 
 
 def _sums_fault(members: Sequence[Member], config: RoundConfig) -> str:

@@ -161,6 +161,7 @@ class RoundMachine:
             tokens=contribution.tokens,
             loss_sum=contribution.loss_sum,
             upload_bytes_per_second=contribution.upload_bytes_per_second,
+            download_bytes_per_second=contribution.download_bytes_per_second,
         )
         self._send(self.setup.leader, accept)
 

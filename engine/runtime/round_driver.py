@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final, Protocol
 
@@ -48,7 +49,15 @@ class RoundTerms(Protocol):
 class RoundDriver:
     """One round from its proposal to its end, as this peer sees it."""
 
-    def __init__(self, me: PeerId, terms: RoundTerms, setup: RoundSetup, peers: PeerTable, now: float) -> None:
+    def __init__(
+        self,
+        me: PeerId,
+        terms: RoundTerms,
+        setup: RoundSetup,
+        peers: PeerTable,
+        line: Callable[[], tuple[float, float]],
+        now: float,
+    ) -> None:
         self.setup = setup
         self.started_at = now
         self.members = 0
@@ -57,6 +66,7 @@ class RoundDriver:
         self._me = me
         self._config = terms.config
         self._packer = terms.packer
+        self._line = line  # bytes a second up and down, 0.0 where not measured
         self._samples = 0
         self._peers = peers
         self._machine = RoundMachine(me, terms.config, setup, now)
@@ -74,19 +84,19 @@ class RoundDriver:
     def on_peer_lost(self, peer: PeerId, now: float) -> None:
         self._machine.on_peer_lost(peer, now)
 
-    def on_frozen(self, totals: Frozen, upload_bytes_per_second: float, now: float) -> None:
+    def on_frozen(self, totals: Frozen, now: float) -> None:
         """The worker's gradients are final; those of another step are worth nothing here."""
         if self.frozen or not self._freeze_asked:
             return
-        self.frozen = True
-        mine = Contribution(totals.samples, totals.tokens, totals.loss_sum, upload_bytes_per_second)
+        self.frozen, line = True, self._line()
+        mine = Contribution(totals.samples, totals.tokens, totals.loss_sum, *line)
         fault = claim_fault(mine, self._config)
         if fault:
             log.info("what the worker accumulated cannot be used: %s", fault)
         if fault or totals.global_step != self.setup.global_step:
-            mine = replace(_NOTHING, upload_bytes_per_second=upload_bytes_per_second)
+            mine = replace(_NOTHING, upload_bytes_per_second=line[0], download_bytes_per_second=line[1])
         self._samples = mine.samples
-        self._packer.begin(upload_bytes_per_second)
+        self._packer.begin(line[0])
         self._machine.on_frozen(mine, now)
 
     @property
@@ -123,7 +133,7 @@ class RoundDriver:
             case Freeze():
                 self._freeze_asked = True
                 if work.carried is not None:
-                    self.on_frozen(work.carried, 0.0, now)
+                    self.on_frozen(work.carried, now)
                 elif work.responds(now):
                     await work.freeze(now)
             case Begun(roll=roll):

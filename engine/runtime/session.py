@@ -354,7 +354,7 @@ class Session:
             if not await self._work.rests(event):
                 await self._resume_training(keep=True)
             return
-        self._round.on_frozen(event, self._links.figures()[0], now)
+        self._round.on_frozen(event, now)
 
     async def _on_command(self, event: SessionEvent, now: float) -> None:
         match event:
@@ -443,7 +443,7 @@ class Session:
                 pass
 
     def _begin_round(self, setup: RoundSetup, now: float) -> None:
-        self._round = RoundDriver(self._me, self._book, setup, self._peers, now)
+        self._round = RoundDriver(self._me, self._book, setup, self._peers, self._links.figures, now)
 
     async def _advance_round(self, driver: RoundDriver, now: float) -> None:
         if (at := driver.next_deadline()) is not None and now >= at:

@@ -104,7 +104,8 @@ class Accept(Message, frozen=True, kw_only=True, tag="accept"):
     samples: Count
     tokens: Count
     loss_sum: Annotated[float, msgspec.Meta(ge=0.0, le=1e18)]  # nats, summed over `tokens`
-    upload_bytes_per_second: Rate
+    upload_bytes_per_second: Rate  # 0: not measured
+    download_bytes_per_second: Rate = 0.0
 
 
 class Decline(Message, frozen=True, kw_only=True, tag="decline"):
@@ -122,6 +123,8 @@ class Member(Message, frozen=True, kw_only=True):
     tokens: Count
     loss_sum: Annotated[float, msgspec.Meta(ge=0.0, le=1e18)]
     share: Annotated[int, msgspec.Meta(ge=0, le=2**40)]  # elements of the vector that it aggregates
+    upload_bytes_per_second: Rate = 0.0  # as it said: from these lines all members can check the shares
+    download_bytes_per_second: Rate = 0.0
 
 
 class Begin(Message, frozen=True, kw_only=True, tag="begin"):

@@ -66,13 +66,14 @@ class Bench:
     def __init__(self, aggregator: str = A) -> None:
         self.machine = RoundMachine(B, CONFIG, setup(A), 0.0)
         rates = {peer: 9e6 if peer == aggregator else 1e5 for peer in (A, B, C)}
+        self.mine = Contribution(2, 16, 20.0, rates[B])
         self.roll = make_roll([(peer, Contribution(2, 16, 20.0, rates[peer])) for peer in (A, B, C)], LENGTH)
 
     def take(self) -> list[Effect]:
         return self.machine.take_effects()
 
     def gathered(self) -> "Bench":
-        self.machine.on_frozen(MINE, 0.1)
+        self.machine.on_frozen(self.mine, 0.1)
         self.take()
         return self
 

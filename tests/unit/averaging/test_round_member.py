@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from engine.averaging import kernels
@@ -37,7 +38,6 @@ from engine.wire.messages import (
 from tests.helpers.round_bench import (
     LENGTH,
     LIMITS,
-    MINE,
     ROUND,
     A,
     B,
@@ -55,7 +55,7 @@ from tests.helpers.round_bench import (
 def test_a_member_freezes_accepts_and_delivers() -> None:
     bench = Bench(aggregator=C)
     assert [type(effect) for effect in bench.take()] == [Freeze]
-    bench.machine.on_frozen(MINE, 0.1)
+    bench.machine.on_frozen(bench.mine, 0.1)
     assert sent(bench.take(), Accept) == [A]
     bench.hear(A, Begin(round_id=ROUND, global_step=7, members=bench.roll), 0.2)
     assert [type(effect) for effect in bench.take()] == [Begun, NeedParts]
@@ -219,12 +219,10 @@ def test_every_state_has_its_deadline(make: Callable[[], Bench], due: float) -> 
 
 def test_a_lost_aggregator_makes_a_member_abstain_but_still_serve() -> None:
     bench = Bench(aggregator=B)
+    bench.mine = Contribution(2, 16, 20.0, 1e6)
     machine = bench.gathered().machine
     bench.roll = make_roll([(p, Contribution(2, 16, 20.0, 1e6)) for p in (A, B, C)], LENGTH)
-    wide = tuple(
-        m.__class__(peer_id=m.peer_id, samples=m.samples, tokens=m.tokens, loss_sum=m.loss_sum, share=2)
-        for m in bench.roll
-    )
+    wide = tuple(msgspec.structs.replace(member, share=2) for member in bench.roll)
     bench.hear(A, Begin(round_id=ROUND, global_step=7, members=wide), 0.2)
     machine.on_parts([bytes(8)] * 3, 0.2)
     machine.on_peer_lost(C, 0.3)
