@@ -55,6 +55,7 @@ class RoundResult:
     digests: tuple[bytes, ...]
     roll: tuple[Member, ...]
     contributors: tuple[tuple[int, ...], ...]  # for each partition, indexes into the roll
+    slices: tuple[tuple[int, int], ...]  # [start, stop) of each partition
     accepted: tuple[int, ...]  # indexes into the roll whose gradient is in every partition
     samples: int  # of the accepted
     tokens: int  # of the accepted
@@ -90,8 +91,9 @@ class NeedParts:
     """Cut these runs [start, stop) of the frozen gradient sum; answer with `on_parts`. Mine, if any, stays float32."""
 
     slices: tuple[tuple[int, int], ...]
-    mine: int | None = None  # which of them this peer aggregates
-    receivers: int = 1  # of this peer's own average
+    mine: frozenset[int] = frozenset()  # which of them this peer aggregates
+    shares: tuple[int, ...] = ()  # elements that each one's aggregator aggregates in all; none named: the slice's
+    receivers: int = 1  # of this peer's own averages
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +113,9 @@ class Reduce:
     rows: tuple[ReduceRow, ...]
     length: int  # elements of each part
     max_gradient_norm: float
+    partition: int = 0
     start: int = 0  # where the partition begins in the vector
+    share: int = 0  # elements that this peer aggregates in all
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +127,7 @@ class Reduced:
     digest: bytes
     faults: tuple[tuple[int, str], ...]  # index in the roll, what was wrong with its part
     codec: int = 0
+    partition: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import Enum, auto
 
 from engine.averaging.codecs.registry import ELEMENTWISE
-from engine.averaging.effects import Inspect, Reduce, ReduceRow, RoundResult, RoundSetup
-from engine.averaging.partition import partition_slices
+from engine.averaging.effects import Inspect, Inspected, NeedParts, Reduce, Reduced, ReduceRow, RoundResult, RoundSetup
+from engine.averaging.partition import partitions_of
 from engine.transport.base import PeerId
 from engine.wire.messages import AveragedPart, Commit, Member, Part
 
@@ -23,19 +23,18 @@ class Held:
 
 
 class Exchange:
-    """Members are named by their index in the roll, partitions by their order among those with a share."""
+    """Members are named by their index in the roll, partitions by their order in the vector."""
 
     def __init__(self, me: PeerId, members: tuple[Member, ...], allowed_codecs: Set[int]) -> None:
         self._allowed_codecs = allowed_codecs
         self.members = members
         self.index_of = {member.peer_id: index for index, member in enumerate(members)}
         self.me = self.index_of[me]
-        self.slices = partition_slices(members)
-        self.aggregators = tuple(index for index, member in enumerate(members) if member.share)
-        self.my_partition = self.aggregators.index(self.me) if members[self.me].share else None
+        self.partitions = partitions_of(members)
+        self.mine = frozenset(j for j, partition in enumerate(self.partitions) if partition.owner == self.me)
         self.held: dict[int, Held] = {}
-        self.reduce_started = False
-        self._parts: dict[int, tuple[int, bytes]] = {}  # codec, payload
+        self._reducing: set[int] = set()  # begun, or done
+        self._parts: dict[int, dict[int, tuple[int, bytes]]] = {j: {} for j in self.mine}  # member: codec, payload
         self._refused: set[int] = set()
         self._inspecting: dict[int, AveragedPart] = {}
 
@@ -45,7 +44,25 @@ class Exchange:
 
     def aggregator_of(self, partition: int) -> PeerId:
         """Who averages a partition."""
-        return self.members[self.aggregators[partition]].peer_id
+        return self.members[self.partitions[partition].owner].peer_id
+
+    def what_to_send(self) -> NeedParts:
+        """The parts of this peer's own gradients."""
+        return NeedParts(
+            tuple((partition.start, partition.stop) for partition in self.partitions),
+            self.mine,
+            tuple(self.members[partition.owner].share for partition in self.partitions),
+            len(self.members) - 1,
+        )
+
+    def sending_order(self) -> list[int]:
+        """Partitions in turn from each aggregator, so that all of them have work from the beginning."""
+        place: dict[int, int] = {}
+        order = []
+        for number, partition in enumerate(self.partitions):
+            turn = place[partition.owner] = place.get(partition.owner, -1) + 1
+            order.append((turn, partition.owner, number))
+        return [number for _, _, number in sorted(order)]
 
     def check_sizes(self, parts: Sequence[bytes], codecs: Sequence[int]) -> None:
         """Refuse parts of my own making that do not fit the partitions.
@@ -53,63 +70,87 @@ class Exchange:
         Raises:
             ValueError: their number, or their sizes.
         """
-        runs = zip(self.slices, codecs, strict=True)
-        sizes = [ELEMENTWISE.codec(codec).encoded_bytes(stop - start) for (start, stop), codec in runs]
+        runs = zip(self.partitions, codecs, strict=True)
+        sizes = [ELEMENTWISE.codec(codec).encoded_bytes(partition.length) for partition, codec in runs]
         if [len(part) for part in parts] != sizes:
             raise ValueError(f"expected parts of {sizes} bytes")
 
     # As an aggregator.
 
-    def put_part(self, index: int, payload: bytes, codec: int = 0) -> None:
-        """Keep a member's part of my partition."""
-        self._parts[index] = codec, payload
+    def put_part(self, partition: int, index: int, payload: bytes, codec: int = 0) -> None:
+        """Keep a member's part of one of my partitions, unless its reduction has begun."""
+        if partition not in self._reducing:
+            self._parts[partition][index] = codec, payload
 
-    def has_part(self, index: int) -> bool:
-        """Whether a member's part came, good or bad."""
-        return index in self._parts or index in self._refused
+    def is_late(self, index: int, part: Part) -> bool:
+        """Whether a member's part is not awaited (any more)."""
+        if part.partition not in self.mine:
+            return False
+        return part.partition in self._reducing or index in self._refused or index in self._parts[part.partition]
 
-    def refuse_part(self, index: int) -> None:
-        """Do not wait for this member's part any more."""
+    def refuse(self, index: int) -> None:
+        """Do not wait for this member's parts any more."""
         self._refused.add(index)
 
     def part_fault(self, index: int, part: Part) -> str:
         """What is wrong with the frame of a part sent to me, or ""."""
-        if self.my_partition is None:
-            return "sent a part to a peer that aggregates nothing"
+        if part.partition not in self.mine:
+            return f"sent a part of partition {part.partition} to a peer that does not aggregate it"
         if not self.members[index].samples:
             return "sent a part without having samples"
-        return self._payload_fault("a part", part.codec, part.payload, self.members[self.me].share)
+        return self._payload_fault("a part", part.codec, part.payload, self.partitions[part.partition].length)
 
-    def ready_to_reduce(self, lost: Set[PeerId]) -> bool:
-        """Whether every part of my partition is in, or will not come."""
-        if self.my_partition is None or self.reduce_started:
-            return False
-        return all(
-            not member.samples or self.has_part(index) or member.peer_id in lost
+    def ready_to_reduce(self, lost: Set[PeerId]) -> list[int]:
+        """My partitions of which every part is in, or will not come."""
+        awaited = {
+            index
             for index, member in enumerate(self.members)
-        )
+            if member.samples and member.peer_id not in lost and index not in self._refused
+        }
+        return [j for j in sorted(self.mine - self._reducing) if awaited <= self._parts[j].keys()]
 
-    def start_reduce(self, max_gradient_norm: float) -> Reduce | None:
+    def unreduced(self) -> list[int]:
+        """My partitions whose reduction has not begun."""
+        return sorted(self.mine - self._reducing)
+
+    def start_reduce(self, partition: int, max_gradient_norm: float) -> Reduce | None:
         """The job over the parts at hand, in roll order; None when there are none. Frees the parts."""
-        self.reduce_started = True
-        parts, self._parts = self._parts, {}
+        self._reducing.add(partition)
+        parts, place = self._parts.pop(partition), self.partitions[partition]
         if not parts:
             return None
         rows = tuple(
             ReduceRow(index, self.members[index].samples, payload, codec)
             for index, (codec, payload) in sorted(parts.items())
         )
-        start = self.slices[self.my_partition][0] if self.my_partition is not None else 0
-        return Reduce(rows, self.members[self.me].share, max_gradient_norm, start)
+        share = self.members[self.me].share
+        return Reduce(rows, place.length, max_gradient_norm, partition, place.start, share)
+
+    def take_reduced(self, round_id: bytes, reduced: Reduced) -> AveragedPart:
+        """Hold a partition that this peer averaged; what the others get."""
+        self.held[reduced.partition] = Held(reduced.contributors, reduced.payload, reduced.digest, reduced.codec)
+        return AveragedPart(
+            round_id=round_id,
+            partition=reduced.partition,
+            codec=reduced.codec,
+            contributors=reduced.contributors,
+            payload=reduced.payload,
+        )
 
     # As a receiver.
+
+    def take_inspected(self, message: AveragedPart, inspected: Inspected) -> None:
+        """Hold a partition that another peer averaged and this one found sound."""
+        held = Held(message.contributors, message.payload, inspected.digest, message.codec)
+        self.held[inspected.partition] = held
 
     def average_fault(self, index: int, message: AveragedPart) -> str:
         """What is wrong with the frame of an averaged partition, or ""."""
         contributors = message.contributors
-        if not self.members[index].share:
-            return "sent an average without having a share"
-        if fault := self._payload_fault("an average", message.codec, message.payload, self.members[index].share):
+        if message.partition >= len(self.partitions) or self.partitions[message.partition].owner != index:
+            return f"sent an average of partition {message.partition}, which is not its own"
+        length = self.partitions[message.partition].length
+        if fault := self._payload_fault("an average", message.codec, message.payload, length):
             return fault
         if not _ascending(contributors, len(self.members)) or not contributors:
             return "sent an average with a garbled list of contributors"
@@ -117,14 +158,14 @@ class Exchange:
             return "names a contributor that has no samples"
         return ""
 
-    def start_inspect(self, index: int, message: AveragedPart, max_gradient_norm: float) -> Inspect | None:
+    def start_inspect(self, message: AveragedPart, max_gradient_norm: float) -> Inspect | None:
         """The job that checks an averaged partition; None when it is held or being checked already."""
-        partition = self.aggregators.index(index)
+        partition = message.partition
         if partition in self.held or partition in self._inspecting:
             return None
         self._inspecting[partition] = message
-        share = self.members[index].share
-        return Inspect(partition, message.contributors, message.payload, share, max_gradient_norm, message.codec)
+        length = self.partitions[partition].length
+        return Inspect(partition, message.contributors, message.payload, length, max_gradient_norm, message.codec)
 
     def end_inspect(self, partition: int) -> AveragedPart | None:
         """The message that was being checked, once."""
@@ -138,17 +179,17 @@ class Exchange:
 
     def undelivered(self) -> list[int]:
         """Partitions that have not come."""
-        return [j for j in range(len(self.aggregators)) if j not in self.held and j not in self._inspecting]
+        return [j for j in range(len(self.partitions)) if j not in self.held and j not in self._inspecting]
 
     def missing(self) -> list[int]:
         """Partitions that are not held (not come, or not yet checked)."""
-        return [j for j in range(len(self.aggregators)) if j not in self.held]
+        return [j for j in range(len(self.partitions)) if j not in self.held]
 
     # The outcome.
 
     def digests(self) -> tuple[bytes, ...]:
         """Of every partition; only when none is missing."""
-        return tuple(self.held[j].digest for j in range(len(self.aggregators)))
+        return tuple(self.held[j].digest for j in range(len(self.partitions)))
 
     def accepted(self) -> tuple[int, ...]:
         """Members whose gradient is in every partition; only when none is missing."""
@@ -161,8 +202,8 @@ class Exchange:
         """What is wrong with the frame of a commit, or ""."""
         if commit.global_step != global_step:
             return f"commits step {commit.global_step}, the round is for {global_step}"
-        if len(commit.digests) != len(self.aggregators):
-            return f"commits {len(commit.digests)} partitions of {len(self.aggregators)}"
+        if len(commit.digests) != len(self.partitions):
+            return f"commits {len(commit.digests)} partitions of {len(self.partitions)}"
         if not _ascending(commit.accepted, len(self.members)):
             return "commits with a garbled list of accepted members"
         return ""
@@ -175,7 +216,7 @@ class Exchange:
 
     def result(self, setup: RoundSetup) -> RoundResult:
         """What was agreed; only when none is missing."""
-        order = range(len(self.aggregators))
+        order = range(len(self.partitions))
         accepted = self.accepted()
         tokens = sum(self.members[index].tokens for index in accepted)
         loss_sum = sum(self.members[index].loss_sum for index in accepted)
@@ -187,6 +228,7 @@ class Exchange:
             digests=self.digests(),
             roll=self.members,
             contributors=tuple(self.held[j].contributors for j in order),
+            slices=tuple((partition.start, partition.stop) for partition in self.partitions),
             accepted=accepted,
             samples=sum(self.members[index].samples for index in accepted),
             tokens=tokens,

@@ -14,9 +14,21 @@ from engine.averaging.effects import (
 )
 from engine.averaging.partition import claim_fault, make_roll
 from engine.transport.base import PeerId
-from engine.wire.messages import MAX_MEMBERS, Accept, AveragedPart, Commit, Decline, Discard, Member, Part
+from engine.wire.messages import (
+    MAX_MEMBERS,
+    MAX_PARTITIONS,
+    Accept,
+    AveragedPart,
+    Commit,
+    Decline,
+    Discard,
+    Member,
+    Part,
+)
 
-MAX_KEPT_MESSAGES: Final = 3 * MAX_MEMBERS
+MAX_KEPT_MESSAGES: Final = 2 * MAX_PARTITIONS + MAX_MEMBERS
+MAX_KEPT_VECTORS: Final = 2
+"""Of bytes from one peer: its parts of what this peer aggregates, and what it aggregates itself."""
 
 
 class CannotBegin(Exception):
@@ -94,27 +106,38 @@ class Gathering:
 
 
 class Shelf:
-    """Messages that outran the leader's roll on another link: one of a kind a peer, none longer than the vector."""
+    """Messages that outran the leader's roll on another link: each partition's once, and no more bytes than vectors."""
 
     def __init__(self, vector_length: int) -> None:
         self._max_payload_bytes = vector_length * FLOAT32_BYTES
-        self._kept: dict[tuple[PeerId, type[RoundMessage]], RoundMessage] = {}
+        self._kept: dict[tuple[PeerId, type[RoundMessage], int], RoundMessage] = {}
+        self._bytes: dict[PeerId, int] = {}
 
     def put(self, peer: PeerId, message: RoundMessage) -> list[Effect]:
         """Keep a message, or say why not."""
         name = type(message).__name__
-        if isinstance(message, Part | AveragedPart) and len(message.payload) > self._max_payload_bytes:
+        number, size = 0, 0
+        if isinstance(message, Part | AveragedPart):
+            number, size = message.partition, len(message.payload)
+        if size > self._max_payload_bytes:
             return [PeerFault(peer, f"sent a {name} longer than the vector")]
-        if (peer, type(message)) in self._kept or len(self._kept) >= MAX_KEPT_MESSAGES:
+        whole = self._bytes.get(peer, 0) + size
+        key = (peer, type(message), number)
+        if (
+            key in self._kept
+            or len(self._kept) >= MAX_KEPT_MESSAGES
+            or whole > MAX_KEPT_VECTORS * self._max_payload_bytes
+        ):
             return [Ignored(peer, f"{name} before the roll, more than once")]
-        self._kept[peer, type(message)] = message
+        self._kept[key], self._bytes[peer] = message, whole
         return []
 
     def holds_commit(self) -> bool:
         """Whether somebody said that the round committed."""
-        return any(kind is Commit for _, kind in self._kept)
+        return any(kind is Commit for _, kind, _ in self._kept)
 
     def clear(self) -> list[tuple[PeerId, RoundMessage]]:
         """Take everything, in the order in which it came."""
         kept, self._kept = self._kept, {}
-        return [(peer, message) for (peer, _), message in kept.items()]
+        self._bytes = {}
+        return [(peer, message) for (peer, _, _), message in kept.items()]

@@ -63,10 +63,10 @@ def cut(vector: Vector, slices: Sequence[tuple[int, int]]) -> list[bytes]:
 
 def mean_of(result: RoundResult) -> Vector:
     """A committed round's mean gradient, shape [vector_length]; alike for all who committed it."""
-    shares = [member.share for member in result.roll if member.share]
-    codecs = result.codecs or (0,) * len(shares)
-    pieces = zip(result.mean, codecs, shares, strict=True)
-    return np.concatenate([ELEMENTWISE.codec(codec).decode(payload, share) for payload, codec, share in pieces])
+    codecs = result.codecs or (0,) * len(result.slices)
+    pieces = zip(result.mean, codecs, result.slices, strict=True)
+    decoded = [ELEMENTWISE.codec(codec).decode(payload, stop - start) for payload, codec, (start, stop) in pieces]
+    return np.concatenate(decoded)
 
 
 def digest(contributors: Sequence[int], payload: Payload, codec: int = 0) -> bytes:
@@ -93,11 +93,11 @@ def sample_exponent(samples: int) -> int:
     return max(0, samples.bit_length() - 1)
 
 
-WriteMean: TypeAlias = Callable[[Vector, int, float], tuple[int, bytes]]
-"""How an aggregator writes its mean: the vector, where it begins, the bound on its norm; the codec and the bytes."""
+WriteMean: TypeAlias = Callable[[Vector, Reduce], tuple[int, bytes]]
+"""How an aggregator writes the mean of a job: the codec and the bytes."""
 
 
-def write_float32(mean: Vector, start: int, norm_bound: float) -> tuple[int, bytes]:
+def write_float32(mean: Vector, job: Reduce) -> tuple[int, bytes]:
     """Exactly."""
     return CodecId.FLOAT32, as_bytes(mean)
 
@@ -163,11 +163,12 @@ def _reduce(job: Reduce, write_mean: WriteMean) -> Reduced:
         else:
             sound.append((row, vector))
     if not sound:
-        return Reduced((), b"", b"", tuple(faults))
+        return Reduced((), b"", b"", tuple(faults), partition=job.partition)
     contributors = tuple(row.index for row, _ in sound)
     mean = reduce_parts([vector for _, vector in sound], [row.samples for row, _ in sound])
-    codec, payload = write_mean(mean, job.start, job.max_gradient_norm)
-    return Reduced(contributors, payload, digest(contributors, payload, codec), tuple(faults), codec)
+    codec, payload = write_mean(mean, job)
+    named = digest(contributors, payload, codec)
+    return Reduced(contributors, payload, named, tuple(faults), codec, job.partition)
 
 
 def _inspect(job: Inspect) -> Inspected:

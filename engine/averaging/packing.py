@@ -16,7 +16,7 @@ from engine.averaging.codecs.choose import Choice, Direction, choose
 from engine.averaging.codecs.feedback import MeanFeedback, PartFeedback
 from engine.averaging.codecs.registry import ELEMENTWISE
 from engine.averaging.config import Exchange, RoundConfig
-from engine.averaging.effects import Committed, Inspected, Job, NeedParts, Outcome, Reduced
+from engine.averaging.effects import Committed, Inspected, Job, NeedParts, Outcome, Reduce, Reduced
 from engine.averaging.kernels import CODED_NORM_SLACK, as_bytes, global_norm, perform, sample_exponent
 from engine.checkpoints.state import Vector
 from engine.transport.base import PeerId
@@ -44,7 +44,7 @@ class Packer:
         self._upload_bytes_per_second = 0.0
         self._receivers = 1
         self._carried: set[tuple[int, int]] = set()  # runs that were written with feedback in this round
-        self._mean_run: tuple[int, int] | None = None
+        self._mean_runs: list[tuple[int, int]] = []
         self.saturated_count = 0
         """Elements beyond a format's range so far."""
 
@@ -58,7 +58,7 @@ class Packer:
         self._parts.abort()
         self._mean.abort()
         self._carried.clear()
-        self._mean_run = None
+        self._mean_runs.clear()
         self._upload_bytes_per_second = upload_bytes_per_second
         self._parts.begin()
         self._mean.begin()
@@ -67,9 +67,13 @@ class Packer:
         """Cut and write this member's gradient sum; `gradients` has shape [vector_length]."""
         self._receivers = max(1, wanted.receivers)
         packed = Packed([], [])
+        shares = wanted.shares or [stop - start for start, stop in wanted.slices]
         for number, (start, stop) in enumerate(wanted.slices):
             values = gradients[start:stop]
-            codec, payload = (0, as_bytes(values)) if number == wanted.mine else self._part(values, start, samples)
+            if number in wanted.mine:
+                codec, payload = 0, as_bytes(values)
+            else:
+                codec, payload = self._part(values, start, samples, shares[number])
             packed.codecs.append(codec)
             packed.payloads.append(payload)
         return packed
@@ -82,7 +86,7 @@ class Packer:
         """What was lost in writing is owed to the next round, as far as what was written counted in this one."""
         if isinstance(outcome, Committed):
             self._parts.commit(sorted(self._accepted(outcome) & self._carried))
-            self._mean.commit([self._mean_run] if self._mean_run is not None else [])
+            self._mean.commit(self._mean_runs)
         else:
             self._parts.abort()
             self._mean.abort()
@@ -93,14 +97,10 @@ class Packer:
         self._mean.forget()
 
     def _accepted(self, outcome: Committed) -> set[tuple[int, int]]:
-        result, runs, start = outcome.result, set[tuple[int, int]](), 0
+        result = outcome.result
         me = next(index for index, member in enumerate(result.roll) if member.peer_id == self._me)
-        shares = [member.share for member in result.roll if member.share]
-        for share, contributors in zip(shares, result.contributors, strict=True):
-            if me in contributors:
-                runs.add((start, start + share))
-            start += share
-        return runs
+        pairs = zip(result.slices, result.contributors, strict=True)
+        return {run for run, contributors in pairs if me in contributors}
 
     def _choice(self, count: int, direction: Direction) -> Choice:
         exchange = self._config.exchange
@@ -113,8 +113,8 @@ class Packer:
             return Choice(CodecId.FLOAT32 if fine else CodecId.FLOAT16, needs_feedback=False)
         return choose(count, direction, line, self._receivers if direction is Direction.MEAN else 1)
 
-    def _part(self, values: Vector, start: int, samples: int) -> tuple[int, bytes]:
-        choice = self._choice(values.shape[0], Direction.PART)
+    def _part(self, values: Vector, start: int, samples: int, share: int) -> tuple[int, bytes]:
+        choice = self._choice(share, Direction.PART)
         codec = ELEMENTWISE.codec(choice.codec_id)
         try:
             if choice.needs_feedback:
@@ -128,13 +128,14 @@ class Packer:
             # Not finite, or beyond any bound: sent as it is, so that the aggregator refuses it by its own check.
             return CodecId.FLOAT32, as_bytes(values)
 
-    def _write_mean(self, mean: Vector, start: int, norm_bound: float) -> tuple[int, bytes]:
-        choice = self._choice(mean.shape[0], Direction.MEAN)
+    def _write_mean(self, mean: Vector, job: Reduce) -> tuple[int, bytes]:
+        choice, start = self._choice(job.share or job.length, Direction.MEAN), job.start
         codec = ELEMENTWISE.codec(choice.codec_id)
         if not choice.needs_feedback:
             return self._plainly(codec, mean)
-        self._mean_run = (start, start + mean.shape[0])
-        return self._with_feedback(self._mean, codec, mean, start, norm_bound * CODED_NORM_SLACK, set())
+        self._mean_runs.append((start, start + mean.shape[0]))
+        bound = job.max_gradient_norm * CODED_NORM_SLACK
+        return self._with_feedback(self._mean, codec, mean, start, bound, set())
 
     def _plainly(self, codec: Codec, values: Vector) -> tuple[int, bytes]:
         encoded = codec.encode(values)

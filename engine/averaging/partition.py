@@ -3,12 +3,19 @@
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
 
+from engine.averaging.codecs.int8 import QUANTISED_BLOCK_ELEMENTS as BLOCK_ELEMENTS
 from engine.averaging.config import MAX_MEMBER_SAMPLES, RoundConfig
 from engine.averaging.effects import Contribution, RoundSetup
 from engine.averaging.planner import MAX_PARTITION_ELEMENTS, Claim, shares, shares_fault
 from engine.transport.base import PeerId
 from engine.wire.messages import MAX_MEMBERS, Accept, Begin, Member
+
+LEAST_PARTITION_ELEMENTS: Final = 16_384
+TARGET_PARTITIONS: Final = 256
+"""With a rest for each of MAX_MEMBERS shares there are at most 320, within what a vote may list."""
 
 
 def make_roll(
@@ -41,15 +48,37 @@ def _claim(row: Contribution | Member) -> Claim:
     return Claim(row.upload_bytes_per_second, row.download_bytes_per_second, row.samples > 0)
 
 
-def partition_slices(members: Sequence[Member]) -> tuple[tuple[int, int], ...]:
-    """[start, stop) of each partition: consecutive runs, one for each member with a share, in roll order."""
-    slices: list[tuple[int, int]] = []
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A run [start, stop) of the vector that one member aggregates at once."""
+
+    owner: int  # index in the roll
+    start: int
+    stop: int
+
+    @property
+    def length(self) -> int:
+        """Elements."""
+        return self.stop - self.start
+
+
+def partition_elements(vector_length: int) -> int:
+    """The largest partition: small enough that parts, averages and arithmetic flow side by side, large enough that few
+    are needed. A multiple of 4096, so that a codec's blocks do not depend on it."""
+    most = max(LEAST_PARTITION_ELEMENTS, -(-vector_length // TARGET_PARTITIONS))
+    return -(-most // BLOCK_ELEMENTS) * BLOCK_ELEMENTS
+
+
+def partitions_of(members: Sequence[Member]) -> tuple[Partition, ...]:
+    """The shares in roll order, each cut into partitions of `partition_elements`, the last of a share shorter."""
+    largest = partition_elements(sum(member.share for member in members))
+    found: list[Partition] = []
     start = 0
-    for member in members:
-        if member.share:
-            slices.append((start, start + member.share))
-            start += member.share
-    return tuple(slices)
+    for owner, member in enumerate(members):
+        end = start + member.share
+        found += [Partition(owner, at, min(at + largest, end)) for at in range(start, end, largest)]
+        start = end
+    return tuple(found)
 
 
 def claim_fault(row: Contribution | Accept | Member, config: RoundConfig) -> str:

@@ -18,14 +18,13 @@ from engine.averaging.effects import (
     Ignored,
     Inspected,
     Missed,
-    NeedParts,
     PeerFault,
     Reduced,
     RoundMessage,
     RoundSetup,
     Send,
 )
-from engine.averaging.exchange import Ballot, Exchange, Held, Verdict
+from engine.averaging.exchange import Ballot, Exchange, Verdict
 from engine.averaging.gathering import CannotBegin, Gathering, Shelf
 from engine.averaging.partition import begin_fault, claim_fault
 from engine.averaging.states import (
@@ -181,12 +180,13 @@ class RoundMachine:
         if exchange is None or self._state not in ROLL_KNOWN:
             return
         exchange.check_sizes(parts, codecs)
-        for partition, (payload, codec) in enumerate(zip(parts, codecs, strict=True)):
-            peer = exchange.aggregator_of(partition)
-            if peer != self.me:
-                self._send(peer, Part(round_id=self.setup.round_id, payload=payload, codec=codec))
-            elif not exchange.reduce_started:
-                exchange.put_part(exchange.me, payload, codec)
+        for number in exchange.sending_order():
+            peer, payload, codec = exchange.aggregator_of(number), parts[number], codecs[number]
+            if peer == self.me:
+                exchange.put_part(number, exchange.me, payload, codec)
+            else:
+                rid = self.setup.round_id
+                self._send(peer, Part(round_id=rid, partition=number, payload=payload, codec=codec))
         self._advance(now)
         self._expire(now)
 
@@ -200,19 +200,18 @@ class RoundMachine:
     def on_reduced(self, reduced: Reduced, now: float) -> None:
         """The answer to `Reduce`."""
         exchange = self._exchange
-        if exchange is None or exchange.my_partition is None or self._state not in ROLL_KNOWN:
+        if exchange is None or reduced.partition not in exchange.mine or self._state not in ROLL_KNOWN:
             return
         for index, what in reduced.faults:
             self._fault(exchange.members[index].peer_id, what)
+            exchange.refuse(index)
         if not reduced.contributors:
             self._give_up("no sound part came for this peer's partition", None, now)
             return
-        rid, codec, payload = self.setup.round_id, reduced.codec, reduced.payload
-        average = AveragedPart(round_id=rid, codec=codec, contributors=reduced.contributors, payload=payload)
+        average = exchange.take_reduced(self.setup.round_id, reduced)
         for peer in exchange.others():
             if peer not in self._lost:
                 self._send(peer, average)
-        exchange.held[exchange.my_partition] = Held(reduced.contributors, payload, reduced.digest, codec)
         self._advance(now)
         self._expire(now)
 
@@ -229,8 +228,7 @@ class RoundMachine:
             self._fault(aggregator, inspected.fault)
             self._give_up("an averaged partition is not sound", aggregator, now)
             return
-        held = Held(message.contributors, message.payload, inspected.digest, message.codec)
-        exchange.held[inspected.partition] = held
+        exchange.take_inspected(message, inspected)
         self._advance(now)
         self._expire(now)
 
@@ -312,23 +310,23 @@ class RoundMachine:
 
     def _take_part(self, exchange: Exchange, peer: PeerId, part: Part, now: float) -> None:
         index = exchange.index_of[peer]
-        if exchange.reduce_started or exchange.has_part(index):
+        if exchange.is_late(index, part):
             self._ignore(peer, "Part came late or twice")
         elif fault := exchange.part_fault(index, part):
             self._fault(peer, fault)
-            exchange.refuse_part(index)
+            exchange.refuse(index)
         else:
-            exchange.put_part(index, part.payload, part.codec)
+            exchange.put_part(part.partition, index, part.payload, part.codec)
         self._advance(now)
 
     def _take_average(self, exchange: Exchange, peer: PeerId, message: AveragedPart, now: float) -> None:
         index = exchange.index_of[peer]
         if fault := exchange.average_fault(index, message):
             self._fault(peer, fault)
-            if exchange.members[index].share and exchange.aggregators.index(index) in exchange.undelivered():
+            if any(exchange.partitions[j].owner == index for j in exchange.undelivered()):
                 self._give_up("an averaged partition is not sound", peer, now)
             return
-        job = exchange.start_inspect(index, message, self.config.max_gradient_norm)
+        job = exchange.start_inspect(message, self.config.max_gradient_norm)
         if job is None:
             self._ignore(peer, "AveragedPart came twice")
         else:
@@ -338,8 +336,8 @@ class RoundMachine:
         ballot = self._ballot
         if ballot is None:  # cannot be: only a leader takes votes, and it opens the ballot with the roll
             raise RuntimeError("a vote was taken without a ballot")
-        if isinstance(message, Vote) and len(message.digests) != len(exchange.aggregators):
-            self._fault(peer, f"votes on {len(message.digests)} partitions of {len(exchange.aggregators)}")
+        if isinstance(message, Vote) and len(message.digests) != len(exchange.partitions):
+            self._fault(peer, f"votes on {len(message.digests)} partitions of {len(exchange.partitions)}")
             ballot.abstain(peer)
         else:
             new = ballot.vote(peer, message.digests) if isinstance(message, Vote) else ballot.abstain(peer)
@@ -438,7 +436,7 @@ class RoundMachine:
         self._move(Trigger.BEGAN)
         self._effects.append(Begun(members))
         if exchange.members[exchange.me].samples:
-            self._effects.append(NeedParts(exchange.slices, exchange.my_partition, len(members) - 1))
+            self._effects.append(exchange.what_to_send())
         for peer in exchange.others():
             if peer in self._lost:
                 self._lost_in_exchange(exchange, peer, now)
@@ -449,8 +447,8 @@ class RoundMachine:
         exchange = self._exchange
         if exchange is None or self.ended:
             return
-        if exchange.ready_to_reduce(self._lost):
-            self._start_reduce(now)
+        for partition in exchange.ready_to_reduce(self._lost):
+            self._start_reduce(exchange, partition, now)
         if self._state is RoundState.EXCHANGING and not exchange.missing():
             self._move(Trigger.ALL_HELD)
             digests = exchange.digests()
@@ -465,15 +463,16 @@ class RoundMachine:
             elif not exchange.missing():
                 self._conclude(Trigger.COMMIT_MATCHES, "")
 
-    def _start_reduce(self, now: float) -> None:
-        exchange = self._exchange
-        if exchange is None or exchange.my_partition is None or exchange.reduce_started:
-            return
-        job = exchange.start_reduce(self.config.max_gradient_norm)
+    def _start_reduce(self, exchange: Exchange, partition: int, now: float) -> None:
+        job = exchange.start_reduce(partition, self.config.max_gradient_norm)
         if job is None:
             self._give_up("no part came for this peer's partition", None, now)
         else:
             self._effects.append(job)
+
+    def _parts_over(self, exchange: Exchange, now: float) -> None:
+        for partition in exchange.unreduced():
+            self._start_reduce(exchange, partition, now)
 
     def _give_up(self, reason: str, blame: PeerId | None, now: float) -> None:
         """A partition will not come. A leader voids the round, a member abstains and awaits the outcome."""
@@ -515,8 +514,8 @@ class RoundMachine:
             return [(self._started_at + limits.begin_seconds, self._begin_over)]
         exchange = self._exchange
         found: list[tuple[float, Callable[[float], None]]] = []
-        if exchange and exchange.my_partition is not None and not exchange.reduce_started:
-            found.append((self._begun_at + limits.parts_seconds, self._start_reduce))
+        if exchange and exchange.unreduced():
+            found.append((self._begun_at + limits.parts_seconds, lambda now: self._parts_over(exchange, now)))
         if self._state in (RoundState.EXCHANGING, RoundState.CONCLUDING):
             found.append((self._begun_at + limits.averages_seconds, self._averages_over))
         elif self.leads:

@@ -71,6 +71,8 @@ ROUND_SHOWN_AFTER_SECONDS: Final = 3.0
 """A shorter round is part of training; a longer one is worth telling."""
 GOODBYE_SECONDS: Final = 1.0
 MAX_DONORS: Final = 3
+TELL_SECONDS: Final = 0.25
+"""While events wait, the state is told this often: a round brings thousands of them."""
 MAX_WAITING_EVENTS: Final = 256
 FREEZE_PATIENCE_FRACTION: Final = 0.8
 """Of the time that a leader gives: a worker that has not frozen by then is left out, its engine is not."""
@@ -108,7 +110,7 @@ class Session:
         self._known: dict[PeerId, Progress] = {}
         self._fetch_whole = False  # the steps alone did not lead to the swarm's weights
         self._sequence = 0
-        self._said_at = -math.inf
+        self._said_at = self._told_at = -math.inf
         self._say_soon = True
         self._say_at_once = True
         self._leave_by: float | None = None
@@ -176,7 +178,8 @@ class Session:
             if event is not None:
                 await self._handle(event)
             await self._advance()
-            self._tell()
+            if self._queue.empty() or self._now() - self._told_at >= TELL_SECONDS:
+                self._tell()
 
     async def _next_event(self) -> SessionEvent | None:
         """The next event, or None when something is due before one comes."""
@@ -579,7 +582,7 @@ class Session:
         )
 
     def _tell(self) -> None:
-        now = self._now()
+        now = self._told_at = self._now()
         estimate = self._swarm.estimate(now)
         parts, known = self._parts, self._known
         parts.listener.on_session_changed(

@@ -10,6 +10,7 @@ import msgspec
 
 PROTOCOL_VERSION: Final = 2
 MAX_MEMBERS: Final = 64
+MAX_PARTITIONS: Final = 512
 MAX_CONTROL_BYTES: Final = 64 * 1024
 MAX_STATE_CHUNK_BYTES: Final = 1024 * 1024
 MAX_PASSED_ON_BYTES: Final = 40 * 1024
@@ -136,17 +137,19 @@ class Begin(Message, frozen=True, kw_only=True, tag="begin"):
 
 
 class Part(Message, frozen=True, kw_only=True, tag="part"):
-    """Member to aggregator, bulk: its gradient sum over the partition, shape [share], as `codec` writes it."""
+    """Member to aggregator, bulk: its gradient sum over one of its partitions, as `codec` writes it."""
 
     round_id: RoundId
+    partition: Small = 0
     codec: CodecNumber = 0  # float32; see docs/specs/averaging.md
     payload: bytes
 
 
 class AveragedPart(Message, frozen=True, kw_only=True, tag="averaged"):
-    """Aggregator to member, bulk: the mean over `contributors`' samples, shape [share], as `codec` writes it."""
+    """Aggregator to member, bulk: the mean of a partition over `contributors`' samples, as `codec` writes it."""
 
     round_id: RoundId
+    partition: Small = 0
     codec: CodecNumber = 0
     contributors: Annotated[tuple[Small, ...], msgspec.Meta(max_length=MAX_MEMBERS)]  # indexes into the roll
     payload: bytes
@@ -155,11 +158,11 @@ class AveragedPart(Message, frozen=True, kw_only=True, tag="averaged"):
 class Vote(Message, frozen=True, kw_only=True, tag="vote"):
     """Member to leader: I hold every partition; `digests[j]` is the SHA-256 of partition j with its contributors.
 
-    Partition j is that of the j-th member of the roll whose share is not 0.
+    Partitions follow one another through the vector: see docs/specs/averaging.md.
     """
 
     round_id: RoundId
-    digests: Annotated[tuple[HashBytes, ...], msgspec.Meta(max_length=MAX_MEMBERS)]
+    digests: Annotated[tuple[HashBytes, ...], msgspec.Meta(max_length=MAX_PARTITIONS)]
 
 
 class Abstain(Message, frozen=True, kw_only=True, tag="abstain"):
@@ -177,7 +180,7 @@ class Commit(Message, frozen=True, kw_only=True, tag="commit"):
 
     round_id: RoundId
     global_step: Count
-    digests: Annotated[tuple[HashBytes, ...], msgspec.Meta(max_length=MAX_MEMBERS)]
+    digests: Annotated[tuple[HashBytes, ...], msgspec.Meta(max_length=MAX_PARTITIONS)]
     accepted: Annotated[tuple[Small, ...], msgspec.Meta(max_length=MAX_MEMBERS)]
 
 

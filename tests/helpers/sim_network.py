@@ -443,16 +443,13 @@ def _noise(seed: int, length: int) -> Vector:
 def reference_mean(network: SimNetwork, result: RoundResult) -> bytes:
     """Sum of G_k over sum of m_k for each partition's contributors, in roll order, float32, one operation at a time."""
     pieces: list[bytes] = []
-    start = 0
-    shares = [member.share for member in result.roll if member.share]
-    for share, contributors in zip(shares, result.contributors, strict=True):
+    for (start, stop), contributors in zip(result.slices, result.contributors, strict=True):
         total: Vector | None = None
         for index in contributors:
             peer = network.peers[network.number_of(result.roll[index].peer_id)]
-            part = peer.gradient[start : start + share]
+            part = peer.gradient[start:stop]
             total = part.copy() if total is None else total + part
         assert total is not None
         samples = sum(result.roll[index].samples for index in contributors)
         pieces.append((total / np.float32(samples)).astype("<f4").tobytes())
-        start += share
     return b"".join(pieces)

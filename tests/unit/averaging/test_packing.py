@@ -40,6 +40,7 @@ def committed(contributors: tuple[tuple[int, ...], ...]) -> Committed:
         digests=(bytes(32), bytes(32)),
         roll=roll,
         contributors=contributors,
+        slices=HALVES,
         accepted=(0, 1),
         samples=2,
         tokens=16,
@@ -66,11 +67,11 @@ def decoded(packed_codec: int, payload: bytes, count: int) -> Vector:
 def test_the_project_and_the_line_choose(exchange: Exchange, upload: float, codec: CodecId) -> None:
     packer = Packer(ME, config(exchange))
     packer.begin(upload)
-    packed = packer.parts(noise(1), 1, NeedParts(HALVES, 0, 1))
+    packed = packer.parts(noise(1), 1, NeedParts(HALVES, frozenset({0})))
     assert packed.codecs == [CodecId.FLOAT32, codec]  # one's own part is exact
     assert set(packed.codecs) <= ALLOWED_CODECS[exchange]
     row = ReduceRow(0, 1, packed.payloads[1], codec)
-    answer = packer.perform(Reduce((row,), LENGTH // 2, 1e3, LENGTH // 2))
+    answer = packer.perform(Reduce((row,), LENGTH // 2, 1e3, 1, LENGTH // 2))
     assert isinstance(answer, Reduced)
     assert answer.contributors == (0,)
     assert answer.codec == codec
@@ -80,13 +81,13 @@ def test_the_project_and_the_line_choose(exchange: Exchange, upload: float, code
 def test_small_parts_are_exact(exchange: Exchange) -> None:
     packer = Packer(ME, config(exchange))
     packer.begin(0.0)
-    packed = packer.parts(noise(1), 1, NeedParts(((0, 100), (100, LENGTH)), None, 1))
+    packed = packer.parts(noise(1), 1, NeedParts(((0, 100), (100, LENGTH))))
     assert packed.codecs[0] == CodecId.FLOAT32
 
 
 def test_what_was_lost_in_a_round_that_stands_goes_with_the_next() -> None:
     packer, gradient = Packer(ME, config(Exchange.INT8)), noise(2)
-    wanted, arrived = NeedParts(HALVES, 0, 1), np.zeros(LENGTH // 2, dtype=np.float64)
+    wanted, arrived = NeedParts(HALVES, frozenset({0})), np.zeros(LENGTH // 2, dtype=np.float64)
     errors = []
     for round_number in range(1, 9):
         packer.begin(0.0)
@@ -103,7 +104,7 @@ def test_what_was_lost_in_a_round_that_stands_goes_with_the_next() -> None:
     "outcome", [Discarded("", None), committed(((0, 1), (1,)))], ids=["discarded", "not among the contributors"]
 )
 def test_what_did_not_count_leaves_nothing_behind(outcome: Committed | Discarded) -> None:
-    packer, gradient, wanted = Packer(ME, config(Exchange.INT8)), noise(3), NeedParts(HALVES, 0, 1)
+    packer, gradient, wanted = Packer(ME, config(Exchange.INT8)), noise(3), NeedParts(HALVES, frozenset({0}))
     packer.begin(0.0)
     first = packer.parts(gradient, 1, wanted)
     packer.end(outcome)
@@ -114,7 +115,7 @@ def test_what_did_not_count_leaves_nothing_behind(outcome: Committed | Discarded
 
 
 def test_the_state_of_a_peer_ends_what_is_owed() -> None:
-    packer, gradient, wanted = Packer(ME, config(Exchange.INT8)), noise(4), NeedParts(HALVES, 0, 1)
+    packer, gradient, wanted = Packer(ME, config(Exchange.INT8)), noise(4), NeedParts(HALVES, frozenset({0}))
     packer.begin(0.0)
     first = packer.parts(gradient, 1, wanted)
     packer.end(committed(((0, 1), (0, 1))))
@@ -128,7 +129,7 @@ def test_the_state_of_a_peer_ends_what_is_owed() -> None:
 def test_a_debt_from_a_large_round_never_makes_a_small_one_refused() -> None:
     """The residual of a sum over many samples may exceed what one sample may be."""
     bound, packer = CONFIG.max_gradient_norm, Packer(ME, config(Exchange.INT8))
-    wanted, gradient = NeedParts(HALVES, 0, 1), noise(5)
+    wanted, gradient = NeedParts(HALVES, frozenset({0})), noise(5)
     large = gradient * np.float32(1e5 * bound / global_norm(gradient))
     small = noise(6) * np.float32(0.99 * bound / global_norm(noise(6)))
     for samples, values in ((10**5, large), (1, small), (1, small), (1, small)):
@@ -142,9 +143,9 @@ def test_float16_carries_sums_over_many_samples() -> None:
     samples, gradient = 2**20 + 5, noise(7, scale=0.5)
     packer = Packer(ME, config(Exchange.FLOAT16))
     packer.begin(0.0)
-    packed = packer.parts(gradient * np.float32(samples), samples, NeedParts(HALVES, 0, 1))
+    packed = packer.parts(gradient * np.float32(samples), samples, NeedParts(HALVES, frozenset({0})))
     row = ReduceRow(0, samples, packed.payloads[1], packed.codecs[1])
-    answer = packer.perform(Reduce((row,), LENGTH // 2, 1e3, LENGTH // 2))
+    answer = packer.perform(Reduce((row,), LENGTH // 2, 1e3, 1, LENGTH // 2))
     assert isinstance(answer, Reduced)
     assert packer.saturated_count == 0
     mean = decoded(answer.codec, answer.payload, LENGTH // 2)
@@ -162,7 +163,7 @@ def test_numbers_that_no_codec_takes_are_sent_as_they_are(exchange: Exchange) ->
     gradient[LENGTH - 1] = math.nan
     packer = Packer(ME, config(exchange))
     packer.begin(0.0)
-    packed = packer.parts(gradient, 1, NeedParts(HALVES, 0, 1))
+    packed = packer.parts(gradient, 1, NeedParts(HALVES, frozenset({0})))
     assert packed.codecs[1] == CodecId.FLOAT32
     assert "nan" in part_fault(packed.payloads[1], LENGTH // 2, 1e3, 0)
 

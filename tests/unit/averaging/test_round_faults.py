@@ -12,6 +12,7 @@ from tests.helpers.sim_network import Fault, SimNetwork, peer_id, reference_mean
 
 ONE_AGGREGATOR = RoundConfig(vector_length=5_000, minimum_peers=2, max_gradient_norm=1e3, max_tokens_per_sample=8)
 TWO_AGGREGATORS = dataclasses.replace(ONE_AGGREGATOR, vector_length=9_000)
+MANY_PARTITIONS = dataclasses.replace(ONE_AGGREGATOR, vector_length=100_000)
 PHASES = (
     RoundState.FREEZING,
     RoundState.GATHERING,
@@ -58,7 +59,7 @@ def roles(count: int) -> dict[str, int]:
 def test_survivors_agree_and_end(
     count: int, phase: RoundState, kind: str, seconds: float, heartbeat: float | None
 ) -> None:
-    config = TWO_AGGREGATORS if count > 3 else ONE_AGGREGATOR
+    config = {4: TWO_AGGREGATORS, 5: MANY_PARTITIONS}.get(count, ONE_AGGREGATOR)
     for role, target in roles(count).items():
         for cut in range(count):
             fault = Fault(kind, target, phase, cut, seconds)

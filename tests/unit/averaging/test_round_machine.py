@@ -19,6 +19,7 @@ from engine.averaging.effects import (
     RoundMessage,
     Send,
 )
+from engine.averaging.exchange import Exchange
 from engine.averaging.round import RoundMachine
 from engine.averaging.states import ENDED, LEADER_HANDLES, MEMBER_HANDLES, TRANSITIONS, RoundState, Trigger
 from engine.wire.messages import (
@@ -29,6 +30,8 @@ from engine.wire.messages import (
     Commit,
     Decline,
     Discard,
+    Member,
+    Part,
     Propose,
     Vote,
 )
@@ -90,7 +93,7 @@ def test_a_round_commits_the_exact_mean_on_every_peer(count: int) -> None:
     assert result.samples == sum(range(1, count + 1))
     assert result.tokens == 8 * result.samples
     assert result.train_loss == pytest.approx(1.5)
-    assert len(result.digests) == len([member for member in result.roll if member.share])
+    assert len(result.digests) == len(result.slices) >= len([member for member in result.roll if member.share])
     assert all(peer.faults == [] for peer in net.peers)
 
 
@@ -341,3 +344,41 @@ def test_an_aggregator_that_cannot_deliver_voids_the_round_and_is_blamed() -> No
     assert isinstance(ended, Discarded)
     assert ended.blame == B
     assert sent(effects, Discard) == [B, C]
+
+
+def test_what_is_in_is_averaged_before_the_rest_has_come() -> None:
+    """Parts, arithmetic and averages flow side by side: a partition does not wait for the next one."""
+    length = 40_000
+    config = RoundConfig(vector_length=length, minimum_peers=2, max_gradient_norm=1e3, max_tokens_per_sample=8)
+    machine = RoundMachine(A, config, setup(A, B), 0.0)
+    machine.on_frozen(Contribution(2, 16, 20.0, 9e6), 0.1)
+    machine.on_message(B, accept(samples=2, tokens=16, upload=1e3), 0.2)
+    needed = next(effect for effect in machine.take_effects() if isinstance(effect, NeedParts))
+    runs = [(start, stop) for number, (start, stop) in enumerate(needed.slices) if number in needed.mine]
+    assert len(runs) > 1
+    machine.on_parts([np.ones(stop - start, dtype="<f4").tobytes() for start, stop in needed.slices], 0.2)
+    machine.take_effects()
+    start, stop = runs[0]
+    part = Part(round_id=ROUND, partition=min(needed.mine), payload=np.ones(stop - start, dtype="<f4").tobytes())
+    machine.on_message(B, part, 0.3)
+    (job,) = machine.take_effects()
+    assert isinstance(job, Reduce)
+    assert job.partition == min(needed.mine)
+    machine.on_job_done(kernels.perform(job), 0.4)
+    (sending,) = machine.take_effects()
+    assert isinstance(sending, Send)
+    assert isinstance(sending.message, AveragedPart)
+    assert machine.state is RoundState.EXCHANGING
+    machine.on_message(B, part, 0.5)
+    assert [type(effect) for effect in machine.take_effects()] == [Ignored]
+
+
+def test_parts_leave_in_turn_for_every_aggregator() -> None:
+    members = tuple(
+        Member(peer_id=peer, samples=1, tokens=8, loss_sum=1.0, share=share)
+        for peer, share in ((A, 40_000), (B, 0), (C, 20_000))
+    )
+    exchange = Exchange(B, members, {0})
+    owners = [exchange.partitions[number].owner for number in exchange.sending_order()]
+    assert owners == [0, 2, 0, 2, 0]
+    assert sorted(exchange.sending_order()) == list(range(5))

@@ -5,12 +5,14 @@ from collections.abc import Callable
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from engine.averaging.config import MAX_MEMBER_SAMPLES, RoundConfig, RoundDeadlines, deadlines_for
 from engine.averaging.effects import Contribution, RoundSetup
-from engine.averaging.partition import begin_fault, make_roll, partition_slices
+from engine.averaging.partition import begin_fault, make_roll, partition_elements, partitions_of
 from engine.averaging.planner import MAX_PARTITION_ELEMENTS
-from engine.wire.messages import Begin, Member
+from engine.wire.messages import MAX_MEMBERS, MAX_PARTITIONS, Begin, Member
 from tests.helpers.sim_network import peer_id
 
 LENGTH = 50_000
@@ -39,10 +41,26 @@ def test_an_honest_roll_is_sound_and_its_partitions_are_consecutive() -> None:
     members = roll()
     assert begin_fault(begin(members), SETUP, CONFIG, peer_id(1), MINE) == ""
     assert [member.peer_id for member in members] == [peer_id(0), peer_id(1), peer_id(2)]
-    slices = partition_slices(members)
-    assert slices[0][0] == 0
-    assert slices[-1][1] == LENGTH
-    assert all(first[1] == second[0] for first, second in itertools.pairwise(slices))
+    partitions = partitions_of(members)
+    assert partitions[0].start == 0
+    assert partitions[-1].stop == LENGTH
+    assert all(first.stop == second.start for first, second in itertools.pairwise(partitions))
+
+
+@given(st.lists(st.integers(0, 10**7), min_size=1, max_size=MAX_MEMBERS).filter(any))
+def test_shares_are_cut_into_partitions_that_a_vote_can_list(shares: list[int]) -> None:
+    members = [Member(peer_id=peer_id(0), samples=1, tokens=1, loss_sum=0.0, share=share) for share in shares]
+    partitions = partitions_of(members)
+    assert len(partitions) <= MAX_PARTITIONS
+    assert max(partition.length for partition in partitions) <= partition_elements(sum(shares))
+    assert min(partition.length for partition in partitions) > 0
+    for owner, share in enumerate(shares):
+        assert sum(partition.length for partition in partitions if partition.owner == owner) == share
+
+
+@pytest.mark.parametrize(("length", "largest"), [(1, 16_384), (4_000_000, 16_384), (5_000_000, 20_480)])
+def test_the_size_of_partitions(length: int, largest: int) -> None:
+    assert partition_elements(length) == largest
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ def result(roll: list[Member], accepted: tuple[int, ...], round_id: bytes = byte
         digests=(),
         roll=tuple(roll),
         contributors=(),
+        slices=((0, 1),),
         accepted=accepted,
         samples=tokens // 32,
         tokens=tokens,
