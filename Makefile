@@ -2,7 +2,7 @@
 # .venv\Scripts\pip install -e .[dev] -c constraints.txt, then .venv\Scripts\potluck demo, .venv\Scripts\pytest, ...
 
 .DEFAULT_GOAL := help
-.PHONY: help venv system demo test check format bench-overhead bench-governor bench-link bench-codecs bench-install lab lab-faults dist clean
+.PHONY: help venv system demo test check format bench-overhead bench-governor bench-link bench-averaging bench-fuzz bench-codecs bench-install lab lab-faults dist clean
 
 BIN := .venv/bin
 STAMP := .venv/.installed
@@ -48,6 +48,12 @@ bench-governor: venv system ## How soon it makes room, how well it holds its lim
 
 bench-link: venv system ## What a link makes of lines with delay and losses, in network namespaces (root), as one JSON line
 	@$(BIN)/python -m tests.benchmarks.link $(ARGS)
+
+bench-averaging: venv system ## How long 8 volunteers take to average, on loopback and on unequal lines (root), as one JSON line
+	@$(BIN)/python -m tests.benchmarks.averaging $(ARGS)
+
+bench-fuzz: venv ## Every decoder under fire for SECONDS=600, as one JSON line
+	@$(BIN)/python -m tests.fuzz.longer $(if $(SECONDS),--seconds $(SECONDS)) $(ARGS)
 
 bench-codecs: venv ## How fast parts are encoded and decoded, as one JSON line
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.benchmarks.codecs $(ARGS)

@@ -27,6 +27,7 @@ class WebRtcConfig:
     max_bulk_bytes: int = MAX_MESSAGE_BYTES  # largest bulk message that a peer may send here
     frame_bytes: int = DEFAULT_FRAME_BYTES  # largest data-channel message that this end sends
     max_lanes: int = 12  # associations of one link, the first one included
+    max_loopback_lanes: int = 2  # nothing is lost within a computer: one for control, one for bulk
     max_relayed_lanes: int = 2  # the same where a server carries them
     lane_idle_seconds: float = 300.0  # further lanes are closed after so long without bulk
     old_peer_seconds: float = 1.5  # a peer that did not probe by then knows of one lane only

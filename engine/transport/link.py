@@ -254,7 +254,8 @@ class Link:
         self._bulk_out = BulkSender(pacer, controller, config.frame_bytes, self._withdraw, monotonic, up)
         self._bulk_out.open_lane(0, first.channels[BULK])
         self._bulk_in = BulkReceiver(config.max_bulk_bytes, downloads, monotonic, down)
-        most = config.max_relayed_lanes if self.path is PathKind.RELAYED else config.max_lanes
+        bounds = {PathKind.RELAYED: config.max_relayed_lanes, PathKind.LOOPBACK: config.max_loopback_lanes}
+        most = min(config.max_lanes, bounds.get(self.path, config.max_lanes))
         self._lanes = Lanes(self, config, self._servers, most, odd=self._offered, monotonic=monotonic)
         self._heard_at = monotonic()
         self._up.set()

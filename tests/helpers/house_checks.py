@@ -40,8 +40,10 @@ FORBIDDEN_IN_TESTS: Final = {
 
 
 ALLOWED_IN_TESTS: Final = {
+    "tests/interop/": "pytest.skip",  # not every system has a Chromium; POTLUCK_NO_SKIP=1 has none of it
     "tests/integration/lab/": "pytest.skip",  # network namespaces need root; POTLUCK_NO_SKIP=1 has none of it
     "tests/benchmarks/link.py": "time.sleep",  # a transfer gets up to its rate before anything is measured beside it
+    "tests/benchmarks/averager.py": "asyncio.sleep",  # looks at its deadlines at a pace
     "tests/lab/": "asyncio.sleep",  # its computers are programs of their own that send, and tell, at a pace
     "tests/benchmarks/install.py": "time.sleep",  # programs in another tree tell of nothing: they are asked again
 }

@@ -105,6 +105,12 @@ class Process:
             self._process.stdin.write(msgspec.json.encode(message).decode() + "\n")
             self._process.stdin.flush()
 
+    def order(self, word: str) -> None:
+        """A line of text to its standard input."""
+        if self._process.stdin is not None:
+            self._process.stdin.write(word + "\n")
+            self._process.stdin.flush()
+
     def last_words(self) -> str:
         """Of its log."""
         return self.log.read_text(errors="replace")[-600:]

@@ -22,8 +22,10 @@ from tests.lab.topology import PUBLIC, Home, Lab, Nat, a_turn_server, run, why_u
 MEMORY_BOUND_BYTES: Final = 64 * 1024 * 1024
 """What one hostile or lost peer may make a computer hold, from docs/specs/wire.md with room for the allocator."""
 LINE_BITS: Final = 20_000_000
-NOTICE_SECONDS: Final = 12.0
-BACK_SECONDS: Final = 40.0
+SILENCE_SECONDS: Final = 12.0
+"""A line that is cut for longer loses its links."""
+NOTICE_SECONDS: Final = 30.0
+BACK_SECONDS: Final = 60.0
 """Twice the time that a try may take, since one may have begun just before the line came back."""
 
 
@@ -103,7 +105,7 @@ def cut_for(scene: Scene, seconds: float) -> dict[str, Any]:
     """The cable of home 0 is pulled for so long."""
     began = time.time()
     scene.lab.cut(scene.homes[0], cut=True)
-    down = scene.until_down(1, 0, NOTICE_SECONDS) if seconds > NOTICE_SECONDS else None
+    down = scene.until_down(1, 0, NOTICE_SECONDS) if seconds > SILENCE_SECONDS else None
     scene.watch(0, max(0.0, began + seconds - time.time()))
     mended = time.time()
     scene.lab.cut(scene.homes[0], cut=False)

@@ -47,7 +47,7 @@ async def open_lanes(one: Peer, two: Peer, count: int) -> None:
 
 
 async def test_bulk_opens_lanes_and_arrives_whole_in_order_both_ways() -> None:
-    async with pair(WebRtcConfig(loopback_only=True, max_lanes=4)) as (one, two):
+    async with pair(WebRtcConfig(loopback_only=True, max_lanes=4, max_loopback_lanes=4)) as (one, two):
         assert lanes_of(one, two) == 1
         await open_lanes(one, two, 2)
         messages = [os.urandom(size) for size in (3 * MEGABYTE, 1, 500_000, 0, 2 * MEGABYTE)]
@@ -78,7 +78,7 @@ async def test_with_lanes_control_does_not_wait_behind_bulk() -> None:
 
 
 async def test_a_lane_that_dies_in_flight_loses_nothing() -> None:
-    async with pair(WebRtcConfig(loopback_only=True, max_lanes=3)) as (one, two):
+    async with pair(WebRtcConfig(loopback_only=True, max_lanes=3, max_loopback_lanes=3)) as (one, two):
         await open_lanes(one, two, 2)
         message = os.urandom(4 * MEGABYTE)
         await one.network.send(two.id, Lane.BULK, message)
@@ -92,7 +92,7 @@ async def test_a_lane_that_dies_in_flight_loses_nothing() -> None:
 
 
 async def test_a_lane_that_goes_mute_holds_nothing_up() -> None:
-    async with pair(WebRtcConfig(loopback_only=True, max_lanes=3)) as (one, two):
+    async with pair(WebRtcConfig(loopback_only=True, max_lanes=3, max_loopback_lanes=3)) as (one, two):
         await open_lanes(one, two, 2)
         lanes = link_of(one)._lanes
         assert lanes is not None

@@ -2,11 +2,12 @@ import asyncio
 import gc
 import logging
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, cast
 
+import aioice.stun
 import pytest
 
-from engine.transport.library import tame_losses
+from engine.transport.library import CONSENT_SECONDS, tame_losses
 from tests.helpers.guards import ExpectLog
 
 
@@ -54,3 +55,12 @@ async def test_the_handler_that_was_there_still_hears_the_rest() -> None:
     assert heard == []
     await forget(failing("/lib/other.py", ConnectionError()))
     assert len(heard) == 1
+
+
+async def test_an_answer_to_a_consent_check_may_take_a_while() -> None:
+    """A full buffer on the line, or a busy computer, is no reason to close a connection."""
+    request = aioice.stun.Message(aioice.stun.Method.BINDING, aioice.stun.Class.REQUEST)
+    check = aioice.stun.Transaction(request, ("192.0.2.1", 1), cast(Any, None), retransmissions=0)
+    other = aioice.stun.Transaction(request, ("192.0.2.1", 1), cast(Any, None))
+    assert check._Transaction__timeout_delay == CONSENT_SECONDS  # type: ignore[attr-defined]
+    assert other._Transaction__timeout_delay == aioice.stun.RETRY_RTO  # type: ignore[attr-defined]
