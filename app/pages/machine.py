@@ -17,6 +17,8 @@ from app.widgets.facts import Facts
 from app.widgets.figure import Figure
 from app.widgets.meter import Meter
 from app.widgets.text import Text
+from app.words import translate
+from engine.contract.link_words import reached_text
 from engine.contract.snapshot import EngineInfo, GpuReading, Machine, SessionState, Settings
 
 MACHINE_MILLISECONDS = 500
@@ -70,7 +72,8 @@ class MachinePage(Page):
         self._build()
         refresh = Throttle(self.refresh, MACHINE_MILLISECONDS, self)
         mirror = context.mirror
-        for signal in (mirror.machine_changed, mirror.engine_changed, mirror.session_changed, mirror.governor_changed):
+        changes = (mirror.machine_changed, mirror.engine_changed, mirror.session_changed, mirror.governor_changed)
+        for signal in (*changes, mirror.settings_changed):
             signal.connect(refresh)
         self.refresh()
 
@@ -119,7 +122,8 @@ class MachinePage(Page):
         self.guest.show_facts(guest_facts(machine, settings, state.governor) if state is not None else [])
         self.no_gpu.show_text("" if machine.gpus else say("machine", "None found. Training uses the processor."))
         self.gpus.show_facts([(one_line(gpu.name, 80), gpu_text(gpu)) for gpu in machine.gpus])
-        self.own.show_facts(own_facts(state.engine, state.session) if state is not None else [])
+        hidden = settings.relay_only
+        self.own.show_facts(own_facts(state.engine, state.session, relay_only=hidden) if state is not None else [])
 
     def _show_load(self, machine: Machine) -> None:
         load = machine.cpu_load_percent
@@ -210,7 +214,7 @@ def gpu_text(gpu: GpuReading) -> str:
     return ", ".join(parts) or cannot_read()
 
 
-def own_facts(engine: EngineInfo, session: SessionState | None) -> list[tuple[str, str]]:
+def own_facts(engine: EngineInfo, session: SessionState | None, *, relay_only: bool) -> list[tuple[str, str]]:
     """What Potluck takes and who it is."""
     stores = {
         "keyring": say("machine", "in the system's keyring"),
@@ -230,6 +234,7 @@ def own_facts(engine: EngineInfo, session: SessionState | None) -> list[tuple[st
         facts.append((say("machine", "Model last saved"), text))
     return [
         *facts,
+        (say("machine", "Reached by others"), reached_text(session, relay_only=relay_only, translate=translate)),
         (say("machine", "Running since"), clock(engine.started_at)),
         (say("machine", "Version"), one_line(engine.version, 40)),
         (say("machine", "Your key"), stores.get(engine.identity_store, one_line(engine.identity_store, 40))),

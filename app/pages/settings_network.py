@@ -61,9 +61,10 @@ def days_effect(state: EngineState) -> str:
 
 
 def address_effect(state: EngineState) -> str:
-    """Who sees this computer's address, and what the router lets through."""
-    seen = address_text(state.session, relay_only=state.settings.relay_only, translate=translate)
-    return f"{seen} {reachability_text(state.session, translate)}"
+    """Who sees this computer's address and, while it is not hidden, what the router lets through."""
+    hidden = state.settings.relay_only
+    seen = address_text(state.session, relay_only=hidden, translate=translate)
+    return seen if hidden else f"{seen} {reachability_text(state.session, translate)}"
 
 
 def metered_effect(state: EngineState) -> str:

@@ -58,7 +58,20 @@ class AskingSheet(Sheet):
         self.fit()
 
 
-def meaning(card: ProjectCard, replaced: str) -> list[str]:
+def address_is_hidden(context: Context) -> bool:
+    """Whether the user has a relay stand between this computer and others."""
+    state = context.mirror.state
+    return state is not None and state.settings.relay_only
+
+
+def address_point(*, hidden: bool) -> str:
+    """Who comes to see this computer's address."""
+    if hidden:
+        return say("join", "The hub and its relay see this computer's network address; other computers do not.")
+    return say("join", "Other computers in the project see this computer's network address. Settings can hide it.")
+
+
+def meaning(card: ProjectCard, replaced: str, *, hidden: bool) -> list[str]:
     """What joining this project does to this computer, one fact a point."""
     download = say("join", "Downloads {size} once, then exchanges model updates with other computers.")
     nothing = say("join", "Nothing to download before the start; then model updates are exchanged.")
@@ -67,7 +80,7 @@ def meaning(card: ProjectCard, replaced: str) -> list[str]:
             count=count(card.parameter_count), memory=size(card.memory_needed_bytes)
         ),
         download.format(size=size(card.download_bytes)) if card.download_bytes else nothing,
-        say("join", "Other computers in the project see this computer's network address."),
+        address_point(hidden=hidden),
         say("join", "Your verified totals are public on the hub, and so is your name if you set one."),
         say("join", "Trains within your limits in Settings. You can pause or leave at any time."),
         say("join", "The shared model has the licence {licence}.").format(licence=one_line(card.licence, 60)),
@@ -83,7 +96,9 @@ class JoinSheet(AskingSheet):
     def __init__(self, context: Context, card: ProjectCard, *, replaced: str, parent: QWidget) -> None:
         title = say("join", "Join {title}?").format(title=one_line(card.title, 120))
         verb = say("join", "Join")
-        points = meaning(card, one_line(replaced, 120) if replaced != card.title else "")
+        points = meaning(
+            card, one_line(replaced, 120) if replaced != card.title else "", hidden=address_is_hidden(context)
+        )
         super().__init__(context, title, points, verb, lambda: operations.join(context.link, card.project_id), parent)
 
 
@@ -96,12 +111,12 @@ class LinkSheet(AskingSheet):
         points = [say("join", "The link names the hub {hub}.").format(hub=link.hub)]
         if card is not None:
             title = say("join", "Join {title}?").format(title=one_line(card.title, 120))
-            points += meaning(card, "")
+            points += meaning(card, "", hidden=address_is_hidden(context))
         else:
             title = say("join", "Join the project of this link?")
             points += [
                 say("join", "Its project is {project}.").format(project=link.project[:16] + "…"),
-                say("join", "Other computers in the project see this computer's network address."),
+                address_point(hidden=address_is_hidden(context)),
                 say("join", "Your verified totals are public on the hub, and so is your name if you set one."),
                 say("join", "Trains within your limits in Settings. You can pause or leave at any time."),
             ]

@@ -3,22 +3,32 @@
 from collections.abc import Mapping
 from typing import Final
 
+from engine.contract.reach import Mapping as Reach
+from engine.contract.reach import Relay
 from engine.contract.snapshot import SessionState
 from engine.contract.words import Translate
 
 REACHED: Final[Mapping[str, str]] = {
-    "none": "This computer has an address of its own: others reach it directly.",
-    "steady": "Your router lets most other computers reach this one directly.",
-    "changing": "Your router opens a new door for each connection: few others reach this computer directly.",
-    "no_udp": "Your network lets no UDP out, which direct connections need.",
-    "unknown": "It is not known yet what your router lets through.",
+    Reach.NONE: "This computer has an address of its own: others reach it directly.",
+    Reach.STEADY: "Your router lets most other computers reach this one directly.",
+    Reach.CHANGING: "Your router opens a new door for each connection: few others reach this computer directly.",
+    Reach.NO_UDP: "Your network lets no UDP out, which direct connections need.",
+    Reach.UNREADABLE: "What your router lets through cannot be told from what the hub's servers answer.",
+    Reach.UNKNOWN: "What your router lets through was not checked yet.",
 }
-WITH_RELAY: Final = "The hub's relay stands in where that fails."
-WITHOUT_RELAY: Final = "The hub offers no relay for where that fails."
+RELAYED: Final[Mapping[str, str]] = {
+    Relay.UDP: "The hub's relay stands in where that fails.",
+    Relay.TCP: "The hub's relay stands in where that fails, over TCP, which is slower.",
+    Relay.FAILED: "The hub's relay cannot be used from here.",
+    Relay.NOT_OFFERED: "The hub offers no relay for where that fails.",
+}
+"""What follows on a sentence of REACHED; nothing while the relay was not tried."""
+ONLY_BY_TCP: Final = "Your network lets no UDP out: the hub's relay is used, over TCP, which is slower."
 HIDDEN: Final = "Others see the relay's address instead of this computer's. That is slower."
 HIDDEN_IN_VAIN: Final = "The hub offers no relay, so no other computer can be reached."
+HIDDEN_AND_CUT: Final = "The hub's relay cannot be used from here, so no other computer can be reached."
 SEEN: Final = "Computers in the same project see this computer's address."
-NOT_KNOWN: Final = "It is found out when a project is joined."
+NOT_KNOWN: Final = "What your router lets through is found out when a project is joined."
 
 ENDS: Final[Mapping[str, str]] = {
     "left": "This computer left.",
@@ -44,17 +54,28 @@ def reachability_text(session: SessionState | None, translate: Translate = same)
     """What the network lets through, in one or two sentences."""
     if session is None:
         return translate(NOT_KNOWN)
-    told = translate(REACHED.get(session.reachability, REACHED["unknown"]))
-    if session.reachability == "none":
+    if (session.reachability, session.relay) == (Reach.NO_UDP, Relay.TCP):
+        return translate(ONLY_BY_TCP)
+    told = translate(REACHED.get(session.reachability, REACHED[Reach.UNREADABLE]))
+    if session.reachability in (Reach.NONE, Reach.UNKNOWN) or session.relay not in RELAYED:
         return told
-    return f"{told} {translate(WITH_RELAY if session.relay_offered else WITHOUT_RELAY)}"
+    return f"{told} {translate(RELAYED[session.relay])}"
 
 
 def address_text(session: SessionState | None, *, relay_only: bool, translate: Translate = same) -> str:
     """Who sees this computer's address."""
     if not relay_only:
         return translate(SEEN)
-    return translate(HIDDEN_IN_VAIN if session is not None and session.lacks_relay else HIDDEN)
+    if session is not None and session.lacks_relay:
+        return translate(HIDDEN_IN_VAIN)
+    return translate(HIDDEN_AND_CUT if session is not None and session.relay == Relay.FAILED else HIDDEN)
+
+
+def reached_text(session: SessionState | None, *, relay_only: bool, translate: Translate = same) -> str:
+    """How others reach this computer: what its network lets through counts for nothing while only the relay is used."""
+    if relay_only:
+        return address_text(session, relay_only=True, translate=translate)
+    return reachability_text(session, translate)
 
 
 def end_text(code: str, translate: Translate = same) -> str:
@@ -64,5 +85,5 @@ def end_text(code: str, translate: Translate = same) -> str:
 
 def all_link_templates() -> tuple[str, ...]:
     """Every text that `translate` may be given here."""
-    notes = (WITH_RELAY, WITHOUT_RELAY, HIDDEN, HIDDEN_IN_VAIN, SEEN, NOT_KNOWN)
-    return (*REACHED.values(), *notes, *ENDS.values())
+    notes = (ONLY_BY_TCP, HIDDEN, HIDDEN_IN_VAIN, HIDDEN_AND_CUT, SEEN, NOT_KNOWN)
+    return (*REACHED.values(), *RELAYED.values(), *notes, *ENDS.values())

@@ -159,8 +159,8 @@ class SessionState(Node, frozen=True, kw_only=True):
     checkpoint_step: int | None = None
     checkpoint_at: float | None = None
     peers: tuple[PeerInfo, ...] = ()
-    reachability: str = "unknown"  # what routers do to this computer's UDP: a Mapping of the transport
-    relay_offered: bool = False
+    reachability: str = "unknown"  # what routers do to this computer's UDP: a `reach.Mapping`
+    relay: str = "unknown"  # what the hub's relay can be used by: a `reach.Relay`
     lacks_relay: bool = False  # only relays may be used, and the hub offers none
     link_notes: tuple[LinkNote, ...] = ()  # the latest last
     upload_bytes_per_second: float | None = None  # what the line was seen to do, within the limits

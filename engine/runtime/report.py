@@ -106,7 +106,7 @@ class SessionReport:
             checkpoint_at=self.checkpoint_at,
             peers=peers,
             reachability=str(way.mapping),
-            relay_offered=way.relay_offered,
+            relay=str(way.relay),
             lacks_relay=parts.network.lacks_relay,
             link_notes=links.notes,
             upload_bytes_per_second=line[0] or None,

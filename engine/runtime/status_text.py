@@ -3,7 +3,7 @@
 import datetime
 from typing import Final
 
-from engine.contract.link_words import end_text, reachability_text
+from engine.contract.link_words import end_text, reached_text
 from engine.contract.snapshot import EngineState, KitState, LinkNote, ProjectCard, SessionState
 from engine.contract.words import problem_sentences, status_sentence
 from engine.kit.errors import sentence_of
@@ -32,7 +32,7 @@ def status_text(state: EngineState, now: float) -> str:
 
     lines = [status_sentence(state.status, state.session, time_text=time_text)]
     if state.session is not None:
-        lines += _session_lines(state.session)
+        lines += _session_lines(state.session, relay_only=state.settings.relay_only)
     if state.governor.override_until is not None:
         lines.append(f"Override   until {time_text(state.governor.override_until)}; what protects is not set aside")
     today = state.today
@@ -52,7 +52,7 @@ def clock_time(at: float, now: float) -> str:
     return time_of_day if when.date() == today.date() else f"{when:%a} {when.day} {when:%b}, {time_of_day}"
 
 
-def _session_lines(session: SessionState) -> list[str]:
+def _session_lines(session: SessionState, *, relay_only: bool) -> list[str]:
     speed = number(session.my_tokens_per_second, "tokens/s")
     lines = [
         f"Project    {session.title}",
@@ -62,7 +62,7 @@ def _session_lines(session: SessionState) -> list[str]:
         f"{number(session.held_out_loss, 'nats', 3)} on held-out text",
         f"This computer   {speed}, {session.my_samples} of {session.target_batch_samples} samples in this round",
     ]
-    lines.append(f"Reached    {reachability_text(session)}")
+    lines.append(f"Reached    {reached_text(session, relay_only=relay_only)}")
     for peer in session.peers:
         who = peer.name or peer.peer_id[:8]
         lines.append(f"Other      {who}, {peer.path}, step {'?' if peer.global_step is None else peer.global_step}")

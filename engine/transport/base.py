@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Final, Protocol, TypeAlias
 
+from engine.contract.reach import Mapping, Relay
+
 PeerId: TypeAlias = str
 """Lower-case base32 of a peer's raw Ed25519 public key, without padding: 52 characters."""
 
@@ -113,22 +115,12 @@ class LineFigures:
     download_bytes_per_second: float | None = None
 
 
-class Mapping(StrEnum):
-    """What the routers between this computer and the internet do to its UDP, in the terms of RFC 4787."""
-
-    UNKNOWN = "unknown"  # not asked yet, or too few servers answered to tell
-    NO_UDP = "no_udp"  # nothing gets out, or nothing back
-    NONE = "none"  # the address is this computer's own
-    STEADY = "steady"  # endpoint-independent: one door for all, so others can be let in
-    CHANGING = "changing"  # address- or port-dependent ("symmetric"): a new door for each, so only relays are left
-
-
 @dataclass(frozen=True, slots=True)
 class Reachability:
     """How others can reach this computer."""
 
     mapping: Mapping = Mapping.UNKNOWN
-    relay_offered: bool = False  # the hub or the configuration names a relay
+    relay: Relay = Relay.UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)

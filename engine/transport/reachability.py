@@ -1,24 +1,16 @@
-"""What the routers on the way do to this computer's UDP: asked of STUN servers (RFC 8489), told in RFC 4787's terms.
+"""What the answers of STUN and TURN servers say of this computer's reachability, in RFC 4787's terms. PURE.
 
-One socket asks every server that is known. Where two of them, at different addresses or ports, see it come from one
-address and port, the mapping does not depend on the destination and peers can be let in by hole punching. Filtering
-cannot be told without a server of two addresses (RFC 5780), which few are, so it is not guessed.
+Where two servers, at different addresses or ports, see one socket come from one address and port, the mapping does not
+depend on the destination, and peers can be let in by hole punching. Filtering cannot be told without a server of two
+addresses (RFC 5780), which few are, so it is not guessed.
 """
 
-import asyncio
-import logging
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
-from engine.signaling.messages import IceServer
-from engine.transport.addresses import local_addresses
-from engine.transport.base import Mapping
-from engine.transport.servers import a_stun_socket, udp_places
-
-log = logging.getLogger(__name__)
-
-ASK_SECONDS: Final = 3.0
-SEND_AGAIN_SECONDS: Final = 0.5
+from engine.contract.reach import Mapping, Relay
+from engine.transport.base import Reachability
+from engine.transport.turn import is_inner
 
 Place: TypeAlias = tuple[str, int]
 
@@ -31,42 +23,29 @@ class Observation:
     seen: dict[Place, Place]  # server asked, by resolved address and port: how it saw this computer's socket
     local_port: int
     local_addresses: frozenset[str]
+    relay: Relay = Relay.UNKNOWN
+    tcp_gets_out: bool = False  # any of the servers was reached over TCP; looked at only where nothing is seen
 
 
 def mapping_of(what: Observation) -> Mapping:
-    """PURE."""
-    if not what.asked:
-        return Mapping.UNKNOWN
+    """What the routers do to this computer's UDP.
+
+    A server that sees an inner address (RFC 1918, or RFC 6598 within a carrier's network) is on this side of some
+    router, and says nothing about it. Silence is the network's doing only where TCP reaches the same servers.
+    """
     if not what.seen:
-        return Mapping.NO_UDP
-    seen = set(what.seen.values())
-    if all(host in what.local_addresses and port == what.local_port for host, port in seen):
+        shut = what.tcp_gets_out and what.relay is not Relay.UDP
+        return Mapping.NO_UDP if what.asked and shut else Mapping.UNREADABLE
+    outer = [place for place in what.seen.values() if not is_inner(place[0])]
+    if not outer:
+        return Mapping.UNREADABLE
+    if all(host in what.local_addresses and port == what.local_port for host, port in outer):
         return Mapping.NONE
-    if len(seen) > 1:
+    if len(set(outer)) > 1:
         return Mapping.CHANGING
-    return Mapping.STEADY if len(what.seen) > 1 else Mapping.UNKNOWN
+    return Mapping.STEADY if len(outer) > 1 else Mapping.UNREADABLE
 
 
-async def observe(servers: tuple[IceServer, ...]) -> Observation:
-    """Ask for at most ASK_SECONDS; ends sooner when all have answered."""
-    places = udp_places(servers)
-    nothing = Observation(places, {}, 0, frozenset())
-    if not places:
-        return nothing
-    try:
-        transport, asker = await a_stun_socket()
-    except OSError as error:
-        log.info("no UDP socket: %s", error)
-        return nothing
-    try:
-        async with asyncio.timeout(ASK_SECONDS):
-            while not asker.all_answered:
-                await asker.ask(transport, places)
-                await asker.answers_within(SEND_AGAIN_SECONDS)
-    except TimeoutError:
-        log.debug("%d of %d STUN servers answered", len(asker.seen), len(places))
-    finally:
-        port = transport.get_extra_info("sockname")[1]
-        transport.close()
-    addresses = await asyncio.to_thread(local_addresses)
-    return Observation(places, dict(asker.seen), port, addresses)
+def reachability_of(what: Observation) -> Reachability:
+    """Both verdicts."""
+    return Reachability(mapping_of(what), what.relay)

@@ -7,6 +7,7 @@ nothing, and leave it without the relay by TCP that does work.
 import asyncio
 import contextlib
 import logging
+from collections.abc import Callable
 from typing import Any, Final
 
 from aioice import stun
@@ -18,31 +19,50 @@ log = logging.getLogger(__name__)
 CHECK_SECONDS: Final = 1.5
 SEND_AGAIN_SECONDS: Final = 0.3
 DEFAULT_PORT: Final = 3478
+DEFAULT_TLS_PORT: Final = 5349
 MAX_ASKED: Final = 4
+
+
+def _place_of(url: str) -> tuple[str, str, tuple[str, int]] | None:
+    """Scheme, query, and host with port."""
+    scheme, _, rest = url.partition(":")
+    place, _, query = rest.partition("?")
+    host, colon, port = place.rpartition(":")
+    if colon and port.isdigit() and 0 < int(port) < 65536:
+        return scheme, query, (host, int(port))
+    if place and not colon:
+        return scheme, query, (place, DEFAULT_TLS_PORT if scheme in ("stuns", "turns") else DEFAULT_PORT)
+    return None
 
 
 def udp_places(servers: tuple[IceServer, ...]) -> tuple[tuple[str, int], ...]:
     """Host and port of servers that answer binding requests over UDP. PURE."""
-    found: dict[tuple[str, int], None] = {}
-    for server in servers:
-        for url in server.urls:
-            scheme, _, rest = url.partition(":")
-            place, _, query = rest.partition("?")
-            if scheme not in ("stun", "turn") or query == "transport=tcp":
-                continue
-            host, colon, port = place.rpartition(":")
-            if colon and port.isdigit() and 0 < int(port) < 65536:
-                found[(host, int(port))] = None
-            elif place and not colon:
-                found[(place, DEFAULT_PORT)] = None
-    return tuple(found)[:MAX_ASKED]
+    found = [_place_of(url) for server in servers for url in server.urls]
+    asked = [one[2] for one in found if one and one[0] in ("stun", "turn") and one[1] != "transport=tcp"]
+    return tuple(dict.fromkeys(asked))[:MAX_ASKED]
+
+
+def tcp_places(servers: tuple[IceServer, ...]) -> tuple[tuple[str, int], ...]:
+    """Host and port of servers that may listen over TCP, whatever else they do. PURE."""
+    found = [_place_of(url) for server in servers for url in server.urls]
+    asked = [one[2] for one in found if one and one[0] in ("stun", "stuns", "turn", "turns")]
+    return tuple(dict.fromkeys(asked))[:MAX_ASKED]
 
 
 def over_tcp(servers: tuple[IceServer, ...]) -> tuple[IceServer, ...]:
     """Only what needs no UDP: `turn:...?transport=tcp` and `turns:`. PURE."""
+    return _with_urls(servers, lambda url: url.startswith("turns:") or url.endswith("?transport=tcp"))
+
+
+def over_udp(servers: tuple[IceServer, ...]) -> tuple[IceServer, ...]:
+    """Only relays that are asked over UDP. PURE."""
+    return _with_urls(servers, lambda url: url.startswith("turn:") and not url.endswith("?transport=tcp"))
+
+
+def _with_urls(servers: tuple[IceServer, ...], fits: Callable[[str], bool]) -> tuple[IceServer, ...]:
     kept = []
     for server in servers:
-        urls = tuple(url for url in server.urls if url.startswith("turns:") or url.endswith("?transport=tcp"))
+        urls = tuple(url for url in server.urls if fits(url))
         if urls:
             kept.append(IceServer(urls=urls, username=server.username, credential=server.credential))
     return tuple(kept)
@@ -85,7 +105,7 @@ class StunAsker(asyncio.DatagramProtocol):
         """Send a request to each server that has not answered."""
         loop = asyncio.get_running_loop()
         for host, port in places:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError, UnicodeError):  # the latter: a name that no host can have
                 (_, _, _, _, address), *_ = await loop.getaddrinfo(host, port, family=2)  # IPv4, as the socket is
                 place = (str(address[0]), int(address[1]))
                 self._asked.add(place)

@@ -43,7 +43,6 @@ from engine.transport.base import (
     LinkStats,
     LinkUp,
     Lost,
-    Mapping,
     NetworkEvent,
     PathKind,
     PeerId,
@@ -57,7 +56,7 @@ from engine.transport.library import tame_losses
 from engine.transport.link import Link
 from engine.transport.meter import LineRate
 from engine.transport.pacing import DownloadLimit, Pacer
-from engine.transport.reachability import mapping_of, observe
+from engine.transport.reach_check import check_reachability
 from engine.transport.servers import has_relay, over_tcp, udp_gets_out
 from engine.wire.messages import MAX_CONTROL_BYTES
 
@@ -93,8 +92,8 @@ class WebRtcNetwork:
         self._events: EventStream[NetworkEvent] = EventStream()
         self._servers = () if config.loopback_only else config.ice_servers
         self._udp_check: asyncio.Task[bool] | None = None
-        self._mapping = Mapping.UNKNOWN
-        self._mapping_check: asyncio.Task[None] | None = None
+        self._reachability = Reachability()
+        self._reach_check: asyncio.Task[None] | None = None
         self._links: dict[int, Link] = {}  # by attempt, until disposed of
         self._up: dict[PeerId, Link] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -162,7 +161,7 @@ class WebRtcNetwork:
 
     def reachability(self) -> Reachability:
         """See `PeerNetwork`."""
-        return Reachability(self._mapping, has_relay(self._servers))
+        return self._reachability
 
     def line(self) -> LineFigures:
         """See `PeerNetwork`."""
@@ -182,7 +181,7 @@ class WebRtcNetwork:
         if self._closed:
             return
         self._closed = True
-        for check in (self._udp_check, self._mapping_check):
+        for check in (self._udp_check, self._reach_check):
             if check is not None:
                 check.cancel()
                 await asyncio.wait({check})
@@ -264,15 +263,15 @@ class WebRtcNetwork:
 
     def _check_udp(self) -> None:
         """Anew with each visit to the room: this computer may have come to another network."""
-        for check in (self._udp_check, self._mapping_check):
+        for check in (self._udp_check, self._reach_check):
             if check is not None:
                 check.cancel()
         self._udp_check = asyncio.create_task(udp_gets_out(self._servers), name="udp check")
-        self._mapping_check = asyncio.create_task(self._check_mapping(), name="mapping check")
+        self._reach_check = asyncio.create_task(self._check_reach(), name="reachability check")
 
-    async def _check_mapping(self) -> None:
-        self._mapping = mapping_of(await observe(self._servers))
-        log.info("the routers' mapping: %s", self._mapping)
+    async def _check_reach(self) -> None:
+        self._reachability = Reachability()  # of another network, perhaps
+        self._reachability = await check_reachability(self._servers)
 
     async def _servers_now(self) -> tuple[IceServer, ...]:
         check = self._udp_check

@@ -56,6 +56,19 @@ def test_joining_first_says_what_it_means(make_desk: MakeDesk) -> None:
     desk.until(lambda: not sheet.isVisible())
 
 
+def test_joining_says_who_sees_a_hidden_address(make_desk: MakeDesk) -> None:
+    state = toy_states.idle()
+    desk = make_desk(replace(state, settings=replace(state.settings, relay_only=True)))
+    desk.window.header.choose_button.click()
+    cards = {view.card.name: view for view in desk.window.projects.cards}
+    cards["tide-tables"].join_button.click()
+    sheet = desk.window.projects.sheet
+    assert sheet is not None
+    assert "other computers do not" in sheet.accessibleDescription()
+    assert "Other computers in the project see" not in sheet.accessibleDescription()
+    sheet.reject()
+
+
 def test_a_refused_join_stays_open_with_the_reason(make_desk: MakeDesk) -> None:
     desk = make_desk(toy_states.idle())
     params = {"url": toy_states.HUB, "detail": "connection refused"}

@@ -219,6 +219,7 @@ def test_machine_says_what_it_cannot_read(make_desk: MakeDesk) -> None:
     assert readings["idle"].figure.text == "cannot read"
     assert readings["power"].figure.text == "On battery"
     assert dict(desk.window.machine.own.facts)["Engine memory"] == "92.4 MB"
+    assert "not checked yet" in dict(desk.window.machine.own.facts)["Reached by others"]
     assert not readings["heat"].meter.isVisible()
     desk.engine.change(machine=toy_states.machine(temperature_celsius=71.4, gpus=()))
     desk.until(lambda: readings["heat"].figure.text == "71 °C")

@@ -2,7 +2,7 @@
 
 It keeps links to whoever is in the room, sends 64 KiB of bulk over each twice a second, and tells each change of a link
 and, once a second, its memory. With `rubbish` it sends what is no frame, as fast as the line takes it, with
-`hidden` it lets nobody see its address. Ends with its parent.
+`hidden` it lets nobody see its address; lines `hide` and `show` to it alter that. Ends with its parent.
 """
 
 import asyncio
@@ -61,7 +61,8 @@ async def main(number: int, *, rubbish: bool, hidden: bool) -> None:
         tasks.spawn("node", node.run())
         tasks.spawn("traffic", _rubbish(node) if rubbish else _traffic(node))
         tasks.spawn("memory", _tell_memory(node))
-        await asyncio.to_thread(sys.stdin.read)
+        while order := await asyncio.to_thread(sys.stdin.readline):
+            node.network.set_relay_only(order.strip() == "hide")
         await node.network.close()
     told("end")
 

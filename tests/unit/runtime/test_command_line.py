@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from engine.contract import commands as c
+from engine.contract import link_words
 from engine.contract.errors import ControlError, ErrorCode
 from engine.contract.settings import parsed, shown
 from engine.contract.snapshot import GovernorState
@@ -285,6 +286,16 @@ def test_what_is_not_known_is_said_as_such() -> None:
     assert "not yet" in status_text(state, NOW)
     assert (number(None, "x"), number(1234.56, "x"), number(1.5, "nats", 2)) == ("not yet", "1,235 x", "1.50 nats")
     assert "hub at" in projects_text(toy_states.empty())
+
+
+def test_how_others_reach_this_computer_in_words() -> None:
+    state = toy_states.training()
+    assert "Reached    What your router lets through was not checked yet." in status_text(state, NOW)
+    shut = msgspec.structs.replace(state, session=toy_states.session(reachability="no_udp", relay="tcp"))
+    assert f"Reached    {link_words.ONLY_BY_TCP}" in status_text(shut, NOW)
+    hidden = msgspec.structs.replace(shut, settings=msgspec.structs.replace(state.settings, relay_only=True))
+    assert f"Reached    {link_words.HIDDEN}" in status_text(hidden, NOW)
+    assert link_words.ONLY_BY_TCP not in status_text(hidden, NOW)
 
 
 def test_the_catalogue_in_words() -> None:
