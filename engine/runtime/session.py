@@ -478,7 +478,7 @@ class Session:
             return
         now = self._now()
         self._work.spend()
-        self._say_at_once = True
+        self._say_at_once, self._told_at = True, -math.inf  # every step is told
         entry = self._book.committed(result, driver, now)
         report.rounds_committed += 1
         report.tokens_committed += entry.info.tokens

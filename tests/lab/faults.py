@@ -44,6 +44,12 @@ class Scene:
         """Wait until home `number` has a link with `other`."""
         return self._until(number, "up", other, seconds)
 
+    def until_met(self, number: int, others: set[int], seconds: float = CONNECT_SECONDS) -> None:
+        """Wait until home `number` has had links with all `others`, in whatever order they came."""
+        deadline = time.monotonic() + seconds
+        while not others <= {event["peer"] for event in self.peers[number].seen if event["event"] == "up"}:
+            self.peers[number].until("up", max(0.01, deadline - time.monotonic()))
+
     def until_down(self, number: int, other: int, seconds: float = CONNECT_SECONDS) -> dict[str, Any]:
         """Wait until home `number` lost its link with `other`."""
         return self._until(number, "down", other, seconds)
@@ -92,9 +98,7 @@ def a_scene(number: int, nats: tuple[Nat, ...], *, hostile: int | None = None) -
                 scene = Scene(lab, homes, peers, folder, public.hub, public.relay)
                 good = [index for index in range(len(homes)) if index != hostile]
                 for index in good:
-                    for other in good:
-                        if other < index:
-                            scene.until_up(index, other)
+                    scene.until_met(index, {other for other in good if other != index})
                 yield scene
             finally:
                 for one in peers:
