@@ -10,6 +10,7 @@ from tests.lab.topology import run, why_unavailable
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
 
 NUMBER = 8
+LOST = ("silence", "failed", "closed")  # which of them depends on who notices first
 
 
 @pytest.fixture(autouse=True)
@@ -30,13 +31,13 @@ def test_a_computer_that_gets_another_address_is_back_without_waiting_for_silenc
 def test_without_the_hub_two_homes_meet_again_through_a_third() -> None:
     found = try_out("hub_is_gone", NUMBER)
     assert found.get("links_lost_with_the_hub") == 0, found
-    assert found["code"] == "silence"
+    assert found["code"] in LOST
     assert found["back_seconds"] > 0.0
 
 
 def test_a_relay_that_restarts_is_used_again() -> None:
     found = try_out("relay_restarts", NUMBER)
-    assert found.get("code") == "silence", found
+    assert found.get("code") in LOST, found
     assert found["back_seconds"] > 0.0
 
 
