@@ -64,7 +64,7 @@ def fastest(lines: Sequence[Line], largest_share: float = 1.0) -> Optimum:
         raise ValueError("nobody aggregates, or nobody computes")
     if aggregators * largest_share < 1.0 - 1e-9:
         raise ValueError(f"{aggregators} shares of {largest_share} are not the whole vector")
-    low, high = 0.0, sum(line.upload_bytes_per_second for line in lines)
+    low, high = 0.0, math.fsum(line.upload_bytes_per_second for line in lines)
     for _ in range(HALVINGS):
         middle = (low + high) / 2.0
         if _feasible(lines, middle, largest_share):
@@ -148,7 +148,7 @@ def _feasible(lines: Sequence[Line], total: float, largest_share: float) -> bool
     bounds = _intervals(lines, total, largest_share)
     if any(least > most for least, most in bounds):
         return False
-    return sum(least for least, _ in bounds) <= total <= sum(most for _, most in bounds)
+    return math.fsum(least for least, _ in bounds) <= total <= math.fsum(most for _, most in bounds)
 
 
 def _even(lines: Sequence[Line], total: float, largest_share: float) -> tuple[float, ...]:
@@ -162,7 +162,7 @@ def _even(lines: Sequence[Line], total: float, largest_share: float) -> tuple[fl
     low, high = 0.0, total / min(line.upload_bytes_per_second for line in lines)
     for _ in range(HALVINGS):
         middle = (low + high) / 2.0
-        if sum(rates(middle)) < total:
+        if math.fsum(rates(middle)) < total:
             low = middle
         else:
             high = middle

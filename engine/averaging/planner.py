@@ -107,7 +107,7 @@ def _shares_of(vector_length: int, lines: Sequence[Line], chosen: Sequence[int])
             for line in planned
         ]
     optimum = fastest(planned, min(1.0, MAX_PARTITION_ELEMENTS / vector_length))
-    whole = sum(optimum.rates)
+    whole = math.fsum(optimum.rates)
     if whole > 0.0:
         weights = [round(rate / whole * _WEIGHT_UNITS) for rate in optimum.rates]
     else:
